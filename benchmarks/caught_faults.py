@@ -468,7 +468,7 @@ def correlations_of_rows_that_lack_a_score() -> None:
     shares = [
         tp.purify(model, X, weights=weights, **QUIET)
         .importance()
-        .set_index("term")["covariance_share"]["s6"]
+        .set_index("effect")["share"]["s6"]
         for weights in ("auto", "empirical")
     ]
     assert abs(shares[0] - shares[1]) < 0.04, shares

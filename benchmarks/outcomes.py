@@ -136,7 +136,7 @@ def forest() -> Numbers:
         "effects on rows": flat(d.contributions(X[:4])),
         "intercept": flat(d.intercept),
         "predictions": flat(d.predict(X[:4])),
-        "variances": flat(d.importance()["variance"]),
+        "variances": flat(np.sort(d.importance(details=True)["size"]) ** 2),
     }
 
 

@@ -177,8 +177,8 @@ def measure(data: DataSet, library: str, *, rounds: int, repeats: int = 3) -> Fi
         unidentified=certificate.unidentified,
         empty_slices=sum(solve["empty_slices"] for solve in d.diagnostics["solves"]),
         seconds=min(seconds),
-        variance_shares=_shares(d, "variance_share"),
-        covariance_shares=_shares(d, "covariance_share"),
+        variance_shares=_shares(d, "square"),
+        covariance_shares=_shares(d, "share"),
     )
 
 
@@ -190,7 +190,9 @@ def _parse_error(model: Any, X: pd.DataFrame) -> float:
 
 
 def _shares(d: tp.Decomposition, column: str) -> tuple[float, float]:
-    shares = d.importance().groupby("order")[column].sum()
+    table = d.importance(details=True)
+    parts = table.assign(square=table["size"] ** 2).groupby("order")[column].sum()
+    shares = parts / parts.sum()
     return float(shares.get(1, 0.0)), float(shares.get(2, 0.0))
 
 

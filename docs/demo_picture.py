@@ -21,8 +21,8 @@ def main() -> None:
     data = demo.load_demo_data("bike")
     model = demo.train_demo_model(data).model
     d = tp.purify(model, data.X, progress=False)
-    table = d.importance().set_index("term")
-    own, shared = (abs(100 * table["covariance_share"][name]) for name in ("workingday", PAIR))
+    table = d.importance().set_index("effect")
+    own, shared = (abs(100 * table["share"][name]) for name in ("workingday", PAIR))
     figure = Figure(figsize=(13, 4.2), layout="constrained", facecolor="white")
     shap, main_effect, pair = figure.subplots(1, 3, width_ratios=[0.8, 0.8, 1.2])
     draw_shap(shap, model, data)

@@ -81,7 +81,7 @@ PART_OF_FILE = dict.fromkeys(
     ("collinear", "components", "moments", "ranking", "remainder", "row_results"),
     "decomposition",
 )
-PART_OF_FILE |= dict.fromkeys(("spread", "value_stream", "verdict"), "decomposition")
+PART_OF_FILE |= dict.fromkeys(("spread", "verdict"), "decomposition")
 PART_OF_FILE["notebook"] = "frames"
 # The entrances: they may import everything, and nothing may import them.
 ENTRANCES = {"__init__", "__main__", "cli", "demo", "options", "precompiling", "results"}

@@ -7,7 +7,7 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 
 import treepurify as tp
 from tests.report.pages import Page
-from treepurify.collinear import CollinearEffects, share_of_parts
+from treepurify.collinear import share_of_parts
 
 QUIET = {"weights": "empirical", "progress": False}
 N_ROWS = 900
@@ -61,17 +61,15 @@ def test_the_share_and_the_correlation_are_those_of_the_rows(planted):
 def test_everything_that_lists_effects_names_them(planted, tmp_path):
     _, _, d = planted
     (found,) = d.collinear
-    sentence = (
-        f"{' and '.join(found.names)} are near copies (at least {100 * found.amount:.0f}% of one "
-        "effect could be that of another): read them together (tp.plots.together)."
-    )
+    both = " and ".join(found.names)
+    sentence = f"{both} are near copies: read them together (tp.plots.together)."
     assert found.sentence == sentence
+    share = f"{100 * found.amount:.0f}%"
+    assert found.reason_words == f"at least {share} of one effect could be that of another"
     page = Page(tp.report.write_html(d, tmp_path / "d.html", progress=False))
     assert sentence in page["What may mislead"].text
     for text in (repr(d), d._repr_html_()):
         assert sentence in text
-    # Only where its row is shown.
-    assert d.ranking.sentences([(2,)], d.term_name) == []
     d.save(tmp_path / "d.tpz")
     assert tp.load(tmp_path / "d.tpz").collinear == d.collinear
     assert d.without("a").collinear == ()
@@ -83,20 +81,20 @@ def test_an_audit_finds_them(planted):
     findings = tp.audit(model, X, **options).findings
     (finding,) = (f for f in findings if f.kind == "collinear effects")
     (found,) = d.collinear
-    assert finding.sentence.startswith(f"{found.claim}. ")
+    assert finding.sentence.startswith(f"{found.claim} ({found.reason_words}). ")
     assert finding.effects == found.members
     total = sum(d.covariances.values())[0]
     assert finding.severity == pytest.approx(found.movable / total)
     assert finding.numbers["share_together"] == pytest.approx(found.variance / total)
 
 
-def test_effects_that_the_rows_leave_open_are_one_finding():
+def test_one_thing_twice_is_one_finding():
     steps = np.floor(2 * rows()["a"]).clip(-3, 3)
     X = rows().assign(a=steps, b=np.exp(steps))
     model = trained(X, np.sin(steps) + 0.5 * X["c"])
     audit = tp.audit(model, X, n_bootstrap=0, measures=[], **QUIET)
     (found,) = audit.decomposition.collinear
-    assert found.reason == "open"
+    assert found.reason == "copies"
     assert [finding.kind for finding in audit.findings] == ["collinear effects"]
 
 
@@ -105,9 +103,8 @@ def test_the_figure_of_importance_names_them_where_there_is_space(planted):
     _, _, d = planted
     (found,) = d.collinear
     assert found.claim in tp.plots.importance(d).get_xlabel().replace("\n", " ")
-    assert "could be" not in tp.plots.importance(d, sort_by="variance").get_xlabel()
     _, axes = plt.subplots(1, 3, figsize=(7.2, 2.4))
-    assert "could be" not in tp.plots.importance(d, ax=axes[0]).get_xlabel()
+    assert "near copies" not in tp.plots.importance(d, ax=axes[0]).get_xlabel()
     plt.close("all")
 
 
@@ -120,15 +117,6 @@ def test_several_copies_are_one_group():
     assert set(found.names) == {"a", "b", "c"}
     first, second, third = found.names
     assert found.claim.startswith(f"{first}, {second} and {third} are near copies")
-
-
-def test_what_the_rows_leave_open_is_said():
-    found = CollinearEffects(((0,), (1,)), ("a", "b"), "open", 1.0, 2.0, 3)
-    assert found.sentence == (
-        "The rows do not tell the main effects of a and b apart (the features determine each "
-        "other, in whole or in part, or some of their intervals contain few rows): read them "
-        "together (tp.plots.together)."
-    )
 
 
 def test_smoothed_rows_and_other_measures(planted):

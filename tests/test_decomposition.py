@@ -15,7 +15,6 @@ from sklearn.tree import DecisionTreeRegressor
 
 import treepurify as tp
 from tests.reference.ensembles import random_ensemble
-from treepurify.components import EachTable
 from treepurify.links import Link
 
 
@@ -209,17 +208,19 @@ def test_response_is_the_inverse_link_of_the_margin():
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_importance(n_outputs):
     _, X, d = make(n_outputs)
-    table = d.importance()
-    by_term = d.importance("variance").groupby("term", sort=False)["variance"].sum()
-    assert by_term.is_monotonic_decreasing
-    assert len(table) == n_outputs * (len(d) + (d.remainder is not None))
+    short, table = d.importance(), d.importance(details=True)
+    assert short["size"].is_monotonic_decreasing
+    assert len(short) == len(d) + (d.remainder is not None)
+    assert len(table) == n_outputs * len(short)
     assert ("output" in table) == (n_outputs > 1)
     grouped = table.groupby("output") if n_outputs > 1 else table
-    np.testing.assert_allclose(np.atleast_1d(grouped.variance_share.sum()), 1)
-    first = table.set_index(["term", "output"] if n_outputs > 1 else "term")
+    np.testing.assert_allclose(np.atleast_1d(grouped.share.sum()), 1)
+    first = table.set_index(["effect", "output"] if n_outputs > 1 else "effect")
     key = ("age", "y1") if n_outputs > 1 else "age"
     own = d["age"].on_rows(X)[:, -1]
-    assert first.variance[key] == pytest.approx(own.var())
+    assert first["size"][key] == pytest.approx(own.std())
+    whole = np.sqrt(d["age"].on_rows(X).var(axis=0).mean())
+    assert short.set_index("effect")["size"]["age"] == pytest.approx(whole)
     assert first.mean_absolute[key] == pytest.approx(np.abs(own).mean())
 
 
@@ -258,9 +259,9 @@ def test_cells_as_a_table(n_outputs):
 def test_descriptions():
     _, _, d = make(2)
     text = repr(d)
-    assert text.startswith(f"{len(d)} effects of 3 features, averaged over ")
-    assert "of the model; " in text
-    assert "The rows determine all effects." in text
+    assert f": {len(d)} effects of 3 features, averaged over 300 rows, 2 outputs" in text
+    assert "Main effects " in text
+    assert "the rows determine all effects." in d.certificate.details()[0]
     html = d._repr_html_()
     assert "<table" in html
     assert "The effects sum to the tables of the fit" in html
@@ -416,12 +417,6 @@ def test_very_large_and_very_small_margins(factor):
         d = tp.purify_tensors({(0, 1): table}, joint)
     parts = d[0].values[:, None] + d[1].values[None, :] + d[0, 1].values + d.intercept
     np.testing.assert_allclose(parts[..., 0], table, rtol=1e-9, atol=1e-12 * factor)
-
-
-def test_asking_which_tables_there_are_computes_none():
-    tables = EachTable({(0,): None}, lambda component: pytest.fail("a table was computed"))
-    assert (0,) in tables
-    assert (1,) not in tables
 
 
 def test_rows_in_batches_are_not_pickled():

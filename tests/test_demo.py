@@ -44,7 +44,7 @@ def test_trained_model_has_the_defaults_and_learns(has_xgboost, monkeypatch):
     # The share explained on the rows of the training itself is higher.
     assert 0.9 < trained.score < trained.model.score(data.X, data.y)
     d = tp.purify(trained.model, data.X, progress=False)
-    ranking = d.importance().set_index("term")["covariance_share"]
+    ranking = d.importance().set_index("effect")["share"]
     assert list(ranking.index[:2]) == ["hour", "hour & workingday"]
     assert abs(ranking["workingday"]) < 0.001
 

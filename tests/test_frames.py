@@ -9,6 +9,7 @@ import treepurify as tp
 from treepurify.engines.tree.raw_tensors import purify_tensors
 from treepurify.report.effects import EffectPages
 from treepurify.rows.reduction import RowStream
+from treepurify.terms import same_digits
 
 
 def purified(names, *, n_outputs=1):
@@ -116,11 +117,10 @@ def test_shares_of_an_unknown_sum_are_unknown(with_unknown_variance):
     d = with_unknown_variance
     assert np.isnan(d.remainder.variance).all()
     table = d.importance()
-    assert table["variance_share"].isna().all()
-    assert table["covariance_share"].isna().all()
-    known = table[table["term"] != "remainder"]
-    assert list(known["variance"]) == sorted(known["variance"], reverse=True)
-    assert table["term"].iloc[-1] == "remainder"
+    assert table["share"].isna().all()
+    known = table[table["effect"] != "remainder"]
+    assert list(known["size"]) == sorted(known["size"], reverse=True)
+    assert table["effect"].iloc[-1] == "remainder"
     (table,) = EffectPages(d, 0).table().tables
     assert "share" not in table.frame
 
@@ -129,28 +129,31 @@ def test_short_texts_do_not_print_shares_that_are_unknown(with_unknown_variance)
     d = with_unknown_variance
     text = repr(d)
     first = d.importance().iloc[0]
-    assert f"variance {first['variance']:7.4g}  {first['term']}" in text
-    assert "variance unknown  remainder" in text
-    assert "nan" not in text.lower()
-    assert "%" not in text
+    write = same_digits([first["size"]])
+    assert text.splitlines()[2].split() == [first["effect"], write(first["size"])]
     html = d._repr_html_()
-    assert "unknown" in html
-    assert "nan" not in html.lower()
+    for shown in (text, html):
+        assert "nan" not in shown.lower()
+        assert "%" not in shown
+        assert "an unknown share" in shown
 
 
 def test_a_constant_model_shares_nothing():
     flat = purify_tensors({(0,): np.zeros(3)}, {(0,): np.ones(3)})
-    assert list(flat.importance()["variance_share"]) == [0.0]
+    assert list(flat.importance()["size"]) == [0.0]
+    assert "%" not in repr(flat)
 
 
 def test_short_text_reads_no_rows_in_batches(monkeypatch):
-    """Covariances need every row again: the text ranks by variance until they are there."""
+    """Covariances need every row again: the text has no shares until they are there."""
     X = pd.DataFrame(np.random.default_rng(0).normal(size=(300, 2)), columns=["a", "b"])
     model = DecisionTreeRegressor(max_depth=2).fit(X, X["a"] + X["b"])
     d = tp.purify(model, lambda: iter([X[:150], X[150:]]), weights="empirical", progress=False)
     with monkeypatch.context() as patched:
         patched.setattr(RowStream, "reduce", lambda *_: pytest.fail("rows were read"))
-        assert "of the sum of the effects' variances" in repr(d)
-        assert "of the sum of the effects&#x27; variances" in d._repr_html_()
+        sizes = [line.split()[:2] for line in repr(d).splitlines()[2:]]
+        assert "%" not in repr(d)
+        assert "Main effects" not in d._repr_html_()
     d.importance()
-    assert "of the model's variance, by covariance" in repr(d)
+    assert [line.split()[:2] for line in repr(d).splitlines()[2 : 2 + len(sizes)]] == sizes
+    assert "Main effects" in repr(d)

@@ -11,7 +11,8 @@ from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegress
 import treepurify as tp
 from treepurify.demo import load_demo_data
 from treepurify.notebook import notebook_summary
-from treepurify.verdict import verdict
+from treepurify.terms import same_digits
+from treepurify.verdict import shares_words
 
 
 class Nesting(HTMLParser):
@@ -44,15 +45,18 @@ def test_shares_are_per_cent_with_a_bar():
     d = tp.purify(model.fit(X, X["a"] * X["b"] + X["c"]), X, weights="empirical", progress=False)
     text = d._repr_html_()
     Nesting(text)
-    for share in d.importance()["covariance_share"]:
-        bar = rf">{share:.2%}</span> <span [^>]*width: {round(70 * abs(share))}px"
-        assert re.search(bar, text), share
-    assert re.search(r"main effects [\d.]+%, pairs [\d.]+% of the model&#x27;s variance", text)
+    table = d.importance()
+    write = same_digits([*table["size"]])
+    for size, share in zip(table["size"], table["share"], strict=True):
+        length = round(70 * size / table["size"].max())
+        bar = rf">{write(size)}</span> <span [^>]*width: {length}px[^<]*</span></td><td [^>]*>"
+        assert re.search(rf"{bar}{share:z.0%}<", text), size
+    assert re.search(r"Main effects \d+%, pairs \d+%\.", text)
     head, _, rest = text.partition("<details><summary>")
     summary, _, listed = rest.partition("</summary>")
-    assert summary == " ".join(verdict(d).lines)
-    assert summary.startswith("The effects add up to the model (")
-    assert listed.count("<li>") == len(d.certificate.details())
+    assert summary == d.certificate.details()[0]
+    assert summary.startswith("Exact to rounding; ")
+    assert listed.count("<li>") == len(d.certificate.details()) - 1
     assert "<li>" not in head
 
 
@@ -82,8 +86,8 @@ def test_deep_models_say_how_much_is_explained():
         progress=False,
     )
     text = notebook_summary(d)
-    assert f"explain {d.certificate.fitted_share[0]:.1%} of the model" in text
-    assert "Effects were edited" in notebook_summary(d.without("a"))
+    assert shares_words(d, d.ranking) in text
+    assert d.without("a").certificate.edits[0] in notebook_summary(d.without("a"))
 
 
 def test_outputs_and_categories():
@@ -94,7 +98,7 @@ def test_outputs_and_categories():
     text = tp.purify(model, codes, weights="empirical", progress=False)._repr_html_()
     Nesting(text)
     assert "<th" in text
-    assert ">output</th>" in text
+    assert "3 outputs together" in text
     d = tp.purify_tensors({(0,): np.array([1.0, -2.0, 4.0])}, {(0,): np.array([0.5, 0.25, 0.25])})
     assert "<svg" in notebook_summary(d)
 

@@ -17,9 +17,10 @@ from sklearn.pipeline import make_pipeline
 import treepurify as tp
 from treepurify.collinear import merge_cancelling
 from treepurify.frames import text_summary
-from treepurify.ranking import share_sums
 from treepurify.report.effects import EffectPages
 from treepurify.report.sentences import model_statements
+from treepurify.terms import same_digits
+from treepurify.verdict import notes, shares_words
 
 QUIET = {"weights": "empirical", "progress": False}
 
@@ -61,21 +62,50 @@ def test_shares_and_order_are_those_of_the_rows(cancelling):
     X, d = cancelling
     effects, total = on_rows(d, X), d.on_rows(X)[:, 0]
     shares = {s: np.cov(v[:, 0], total, ddof=0)[0, 1] / total.var() for s, v in effects.items()}
-    assert d.ranking.sort_by == "covariance"
     for subset, share in d.ranking.shares.items():
         assert share == pytest.approx(shares[subset], abs=1e-10)
     assert sum(d.ranking.shares.values()) == pytest.approx(1)
-    joint = abs(shares[0,] + shares[1,])
-    expected = [(0,), (1,)] if abs(shares[0,]) >= abs(shares[1,]) else [(1,), (0,)]
-    expected.insert(0 if abs(shares[2,]) > joint else 2, (2,))
+    joint = (effects[0,] + effects[1,]).std()
+    expected = [(0,), (1,)] if effects[0,].std() >= effects[1,].std() else [(1,), (0,)]
+    expected.insert(0 if effects[2,].std() > joint else 2, (2,))
     assert list(d.ranking.order) == expected
     table = d.importance()
-    assert list(table["term"]) == [d.term_name(subset) for subset in expected]
-    by_variance = d.importance(sort_by="variance")
-    variances = {d.term_name(s): v.var() for s, v in effects.items()}
-    assert list(by_variance["term"]) == sorted(variances, key=lambda name: -variances[name])
-    assert not by_variance["group"].any()
+    assert list(table) == ["effect", "size", "share", "rank", "group"]
+    assert list(table["effect"]) == [d.term_name(subset) for subset in expected]
+    assert list(table["size"]) == pytest.approx([effects[subset].std() for subset in expected])
+    assert list(table["share"]) == pytest.approx([shares[subset] for subset in expected])
+    assert list(table["rank"]) == ([1, 2, 2] if expected[0] == (2,) else [1, 1, 2])
     assert list(d.components) == [(0,), (1,), (2,)]
+
+
+def test_pairs_by_themselves_keep_their_numbers():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(400, 3)), columns=["a", "b", "c"])
+    model = GradientBoostingRegressor(n_estimators=30, max_depth=2, random_state=0)
+    d = tp.purify(model.fit(X, X["a"] * X["b"] + X["c"]), X, **QUIET)
+    table = d.importance()
+    assert list(table) == ["effect", "size", "share", "rank"]
+    assert list(table["rank"]) == list(range(1, len(d) + 1))
+    for order in (1, 2):
+        names = [d.term_name(subset) for subset in d.components if len(subset) == order]
+        expected = table[table["effect"].isin(names)].reset_index(drop=True)
+        pd.testing.assert_frame_equal(d.importance(order), expected)
+    with pytest.raises(tp.errors.InvalidInputError, match="order"):
+        d.importance(0)
+    with pytest.raises(tp.errors.InvalidInputError, match="details"):
+        d.importance(details="all")
+
+
+def test_the_leading_pairs_are_always_shown():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(400, 9)), columns=list("abcdefghi"))
+    y = X.to_numpy() @ np.arange(2, 11) + 0.3 * X["a"] * X["b"]
+    model = GradientBoostingRegressor(n_estimators=150, max_depth=2, random_state=0).fit(X, y)
+    d = tp.purify(model, X, **QUIET)
+    mains, pairs = (d.importance(order)["effect"] for order in (1, 2))
+    assert d.importance()["rank"][d.importance()["effect"] == pairs[0]].iloc[0] >= 8
+    named = [re.split(r"\s\s+", line)[0] for line in repr(d).splitlines()[2:10]]
+    assert named == [*mains[:5], *pairs[:3]]
 
 
 def test_a_planted_pair_is_a_group(cancelling):
@@ -90,22 +120,24 @@ def test_a_planted_pair_is_a_group(cancelling):
     assert group.variance == pytest.approx((first + second).var())
     assert group.variance < 1 / 3 * (first.var() + second.var())
     shares = d.ranking.shares
-    joint = d.ranking.share(group)
-    assert joint == pytest.approx(shares[0,] + shares[1,])
+    (joint,) = (line for line in d.ranking.lines if line.is_sum)
+    assert joint.group is group
+    assert joint.share == pytest.approx(shares[0,] + shares[1,])
+    assert joint.size == pytest.approx((first + second).std())
     names = " and ".join(group.names)
     assert group.sentence == (
-        f"The effects of {names} largely cancel (their correlation is {group.amount:.2f}): read "
-        "them together (tp.plots.together)."
+        f"The effects of {names} largely cancel: read them together (tp.plots.together)."
     )
+    assert group.reason_words == f"their correlation is {group.amount:.2f}"
     assert group.sentence in repr(d)
-    assert f"{group.name}, together:" in repr(d)
+    assert f"{group.name} together" in repr(d)
     assert group.sentence in d._repr_html_()
-    table = d.importance().set_index("term")
+    table = d.importance(details=True).set_index("effect")
     assert dict(table["group"]) == {"a": group.name, "b": group.name, "c": ""}
-    expected = {"a": joint, "b": joint, "c": shares[2,]}
+    expected = {"a": joint.share, "b": joint.share, "c": shares[2,]}
     assert dict(table["joint_share"]) == pytest.approx(expected)
-    alone = d.importance(sort_by="variance")
-    np.testing.assert_array_equal(alone["joint_share"], alone["covariance_share"])
+    expected = {"a": joint.size, "b": joint.size, "c": effects[2,].std()}
+    assert dict(table["joint_size"]) == pytest.approx(expected)
 
 
 def test_a_negative_share_is_explained_where_it_is_shown():
@@ -118,26 +150,25 @@ def test_a_negative_share_is_explained_where_it_is_shown():
     others = d.on_rows(X)[:, 0] - own
     # The others fall by more than the effect rises.
     assert np.polyfit(own, others, 1)[0] < -1
-    (said,) = d.ranking.sentences([(0,), (1,), (2,)], d.term_name)
-    assert said == (
-        "b has a negative share: where it raises the prediction, the others lower it by more, on "
-        "average."
-    )
-    assert said in repr(d)
-    assert said in d._repr_html_()
-    assert d.ranking.sentences([(0,), (2,)], d.term_name) == []
+    (line,) = (line for line in repr(d).splitlines() if line.startswith("b "))
+    assert line.endswith("%  offsets other effects")
+    assert repr(d).count("offsets") == 1
+    assert d._repr_html_().count("offsets other effects") == 1
     (told,) = [each.text for each in model_statements(d) if each.effects == ((1,),)]
-    assert told.endswith(said)
+    assert told.endswith("offsets others: where it raises the prediction, they lower it by more.")
 
 
-def test_groups_that_are_not_shown_have_no_sentence(cancelling):
+def test_at_most_two_notes_are_printed_the_most_serious_first(cancelling):
     _, d = cancelling
-    assert d.ranking.sentences([(2,)], d.term_name) == []
-    assert d.ranking.sentences([(1,)], d.term_name) == [d.ranking.groups[0].sentence]
+    assert notes(d, d.ranking) == [d.ranking.groups[0].sentence]
+    edited = d.without("c")
+    first, second = notes(edited, edited.ranking)
+    assert first == edited.certificate.edits[0]
+    assert second == edited.ranking.groups[0].sentence
 
 
 def names_row(name, row):
-    return re.search(rf"(>|\s|&emsp;){re.escape(name)}(<|:?$)", row)
+    return re.search(rf"(^|>|\s|&emsp;){re.escape(name)}(<|\s\s|$)", row)
 
 
 def test_every_table_has_one_joint_row_above_the_members(cancelling):
@@ -146,7 +177,8 @@ def test_every_table_has_one_joint_row_above_the_members(cancelling):
     effects = on_rows(d, X)
     (group,) = d.ranking.groups
     together = sum(effects[subset][:, 0] for subset in group.members)
-    names = [f"{group.name}, together", *group.names]
+    names = [group.joint_name, *group.names]
+    write = same_digits([line.size for line in d.ranking.lines])
     texts = {
         "print": repr(d),
         "notebook": d._repr_html_(),
@@ -156,14 +188,11 @@ def test_every_table_has_one_joint_row_above_the_members(cancelling):
         rows = text.splitlines() if kind == "print" else re.findall(r"<tr>.*?</tr>", text, re.S)
         places = [next(i for i, row in enumerate(rows) if names_row(name, row)) for name in names]
         assert places == [places[0], places[0] + 1, places[0] + 2], kind
-        share = (
-            f"{100 * d.ranking.share(group):.3g}"
-            if kind == "report"
-            else f"{100 * d.ranking.share(group):.2f}"
-        )
+        share = 100 * sum(d.ranking.shares[subset] for subset in group.members)
+        share = f"{share:.3g}" if kind == "report" else f"{share:.0f}"
         assert share.replace("-", "") in rows[places[0]], kind
-        if kind != "print":
-            assert f"{together.std():.4g}" in rows[places[0]], kind
+        size = f"{together.std():.4g}" if kind == "report" else write(together.std())
+        assert size in rows[places[0]], kind
         assert text.count(names[0]) == 1, kind
 
 
@@ -173,7 +202,8 @@ def test_no_table_ends_inside_a_group(cancelling):
     first = d.ranking.order.index(group.members[0])
     whole = first + len(group.members)
     left = len(d) - whole
-    assert [d.ranking.n_shown(d.ranking.order, top) for top in (first + 1, whole)] == [whole] * 2
+    shown = [d.ranking.leading(top) for top in (first + 1, whole)]
+    assert [sum(not line.is_sum for line in lines) for lines in shown] == [whole] * 2
     text = text_summary(d, first + 1)
     assert group.joint_name in text
     assert all(name in text.split() for name in group.names)
@@ -192,11 +222,14 @@ def test_a_joint_row_of_several_outputs_stands_once_above_all_of_them():
     model.fit(elsewhere, np.column_stack([y, 2 * y]))
     d = tp.purify(model, X, **QUIET)
     (group,) = d.ranking.groups
+    effects = on_rows(d, X)
+    together = sum(effects[subset] for subset in group.members)
+    (joint,) = (line for line in d.ranking.lines if line.is_sum)
+    assert joint.size == pytest.approx(np.sqrt(together.var(axis=0).mean()))
     for text in (d._repr_html_(), report_table(d)):
         rows = re.findall(r"<tr>.*?</tr>", text, re.S)
         (place,) = (i for i, row in enumerate(rows) if group.joint_name in row)
-        assert ">all<" in rows[place]
-        for name, row in zip(np.repeat(group.names, 2), rows[place + 1 : place + 5], strict=True):
+        for name, row in zip(group.names, rows[place + 1 : place + 3], strict=True):
             assert names_row(name, row)
 
 
@@ -237,32 +270,32 @@ def test_several_outputs_are_added_up():
     for subset, values in effects.items():
         share = (values * centred).mean(axis=0).sum() / whole
         assert d.ranking.shares[subset] == pytest.approx(share, abs=1e-10)
-    table = d.importance()
-    terms = list(dict.fromkeys(table["term"]))
-    assert terms == [d.term_name(subset) for subset in d.ranking.order]
-    # The outputs of a term follow each other.
-    assert list(table["term"]) == [term for term in terms for _ in range(3)]
-    np.testing.assert_allclose(table.groupby("output")["covariance_share"].sum(), 1)
+        size = np.sqrt(values.var(axis=0).mean())
+        assert d.ranking.by_effect[subset].size == pytest.approx(size)
+    names = [d.term_name(subset) for subset in d.ranking.order]
+    assert list(d.importance()["effect"]) == names
+    table = d.importance(details=True)
+    # The outputs of an effect follow each other.
+    assert list(table["effect"]) == [name for name in names for _ in range(3)]
+    assert list(table["output"]) == [*d.output_names] * len(names)
+    np.testing.assert_allclose(table.groupby("output")["share"].sum(), 1)
+    own = table["size"].to_numpy().reshape(-1, 3)
+    expected = [effects[subset].std(axis=0) for subset in d.ranking.order]
+    np.testing.assert_allclose(own, expected, atol=1e-12)
 
 
-def test_without_covariances_variances_rank_and_the_text_says_so():
+def test_without_covariances_there_are_sizes_and_no_shares():
     d = tp.purify_tensors({(0,): [0.0, 1.0], (1,): [0.0, 3.0]}, feature_names=["a", "b"])
     alone = tp.purify_tensors(
         {(0,): [0.0, 1.0], (1,): [0.0, 3.0]},
         {(0,): [1.0, 1.0], (1,): [1.0, 1.0]},
         feature_names=["a", "b"],
     )
-    assert d.ranking.sort_by == "covariance"
-    assert alone.ranking.sort_by == "variance"
+    assert "Main effects 100%" in repr(d)
     assert alone.ranking.order == ((1,), (0,))
-    assert alone.ranking.shares[1,] == pytest.approx(0.9)
-    assert "main effects 100.0% of the sum of the effects' variances" in repr(alone)
-    with pytest.raises(
-        tp.errors.InvalidInputError, match="covariances with the model are not known"
-    ):
-        alone.importance("covariance")
-    with pytest.raises(tp.errors.InvalidInputError, match="sort_by"):
-        alone.importance("size")
+    assert alone.importance()["share"].isna().all()
+    assert list(alone.importance()["size"]) == [1.5, 0.5]
+    assert "%" not in repr(alone)
 
 
 def test_a_saved_file_keeps_groups(cancelling, tmp_path):
@@ -287,11 +320,13 @@ def test_printed_shares_add_up_to_one_hundred():
     y = X["a"] + X["b"] * X["c"] + X["a"] * X["b"] * X["d"]
     model = GradientBoostingRegressor(n_estimators=30, max_depth=4, random_state=0).fit(X, y)
     d = tp.purify(model, X, **QUIET)
-    words = share_sums(d.ranking, d.inputs.combined)
+    words = shares_words(d, d.ranking)
     numbers = [float(number) for number in re.findall(r"(-?[\d.]+)%", words)]
-    assert len(numbers) == 2
+    assert len(numbers) == 3
     rest = d.covariances[()][0] / sum(d.covariances.values())[0]
-    assert sum(numbers) == pytest.approx(100 * (1 - rest), abs=0.1)
+    assert numbers[-1] == pytest.approx(100 * rest, abs=1)
+    assert sum(numbers) == 100
+    assert words.endswith(" are interactions of three or more features.")
     assert words in repr(d)
 
 
@@ -302,8 +337,8 @@ def test_features_made_of_several_columns_have_no_main_effects_of_a_column():
     model = make_pipeline(columns, GradientBoostingRegressor(max_depth=2, random_state=0))
     d = tp.purify(model.fit(X, X["a"] + X["b"] * X["c"]), X, progress=False)
     first, *lines = str(d).splitlines()
-    assert first.startswith("3 effects of 1 feature and 1 combination of columns")
+    assert ": 3 effects of 1 feature and 1 combination of columns, averaged over 300 rows" in first
     (of_column,) = (s for s in d.components if d.term_name(s) == "c")
-    sums = next(line for line in lines if line.startswith("main effects"))
+    sums = next(line for line in lines if line.startswith("Main effects"))
     share = d.ranking.shares[of_column]
-    assert sums.startswith(f"main effects {100 * share:.1f}%, effects of combinations of columns ")
+    assert sums.startswith(f"Main effects {100 * share:.0f}%, effects of combinations of columns ")

@@ -42,7 +42,7 @@ def scene():
 
 def test_names_of_tables_are_keys(scene):
     _, X, d = scene
-    for term in d.importance()["term"]:
+    for term in d.importance()["effect"]:
         component = d[term]
         assert term in d
         assert len(d.to_frame(term)) > 0

@@ -140,11 +140,26 @@ class Certificate:
         return html_summary([], pd.DataFrame({"certificate": self.details()}))
 
     def details(self) -> list[str]:
-        """Return all numbers in words, one sentence per fact."""
+        """Return what holds in a sentence, then all numbers in words, one sentence per fact."""
         errors = [*self._errors_in_words(), *self._fit_in_words()]
         unit = f"Errors are relative to the scale of the model ({self.scale:.4g})."
-        lines = [self._undetermined_in_words(), unit * bool(errors), *errors, *self.edits]
+        lines = [self._in_a_sentence(), self._undetermined_in_words(), unit * bool(errors)]
+        lines += [*errors, *self.edits]
         return [line for line in (*lines, self.note, self._sampling_in_words()) if line]
+
+    def _in_a_sentence(self) -> str:
+        error = max(self.additivity or 0.0, self.conditional_mean or 0.0, self.solver_error)
+        accuracy = "Exact to rounding" if self.is_exact else "Accurate to rounding"
+        if not self.is_accurate:
+            accuracy = f"Numerical error of up to {error:.0e} of the largest effect"
+        if self.edits:
+            accuracy = "Edited, so the effects no longer add up to the model"
+        rows = "the rows determine all effects" if self.sampling_error is not None else ""
+        if self.fit_unidentified:
+            rows = "several fits are equally good, as usual for deep trees: the smallest is shown"
+        if self.unidentified:
+            rows = "the rows do not determine all effects"
+        return f"{accuracy}{rows and f'; {rows}'}."
 
     def _undetermined_in_words(self) -> str:
         if not self.unidentified:

@@ -1,6 +1,6 @@
 """Whose effect is it? Effects whose features say so much alike that rows hardly decide."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal, NamedTuple
@@ -11,7 +11,6 @@ from treepurify.components import Component, TensorComponent
 from treepurify.errors import MemoryBudgetError
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.moments import GridRows, MeasureRows, rows_on_grids
-from treepurify.origin import Concurvity
 from treepurify.purification.unidentified import label_blocks
 from treepurify.rows.row_weights import equal_parts
 from treepurify.terms import listed_names, term_name
@@ -22,7 +21,7 @@ __all__ = [
     "MOST_OF_IT",
     "CollinearEffects",
     "find_collinear",
-    "find_shared_mains",
+    "shared_mains",
     "shared_pairs",
 ]
 
@@ -42,7 +41,7 @@ _MOST_NAMED = 5
 _PICKED = 4
 _NOT_LOOKED = "Whether features determine each other on the rows was not checked:"
 
-Reason = Literal["cancel", "copies", "open"]
+Reason = Literal["cancel", "copies"]
 
 
 @dataclass(frozen=True)
@@ -55,9 +54,8 @@ class CollinearEffects:
         The effects, the largest first.
     names : tuple of str
         Their names.
-    reason : {"cancel", "copies", "open"}
-        They largely cancel; or one feature nearly determines the effect of another; or the rows
-        leave open how main effects share what both features say.
+    reason : {"cancel", "copies"}
+        They largely cancel; or one feature nearly determines the effect of another.
     movable : float
         Variance that could as well be of other members, added up over the outputs: what cancels, or
         what one effect could take from another.
@@ -65,7 +63,7 @@ class CollinearEffects:
         Variance of their sum, added up over the outputs.
     amount : float
         The lowest correlation of two effects that cancel; the share of an effect that another
-        feature determines at least; or how many functions can move between open effects.
+        feature determines at least.
     """
 
     members: tuple[Subset, ...]
@@ -83,7 +81,7 @@ class CollinearEffects:
     @property
     def joint_name(self) -> str:
         """The name of the row of a table that stands for all of them."""
-        return f"{self.name}, together"
+        return f"{self.name} together"
 
     @property
     def claim(self) -> str:
@@ -92,15 +90,16 @@ class CollinearEffects:
         more = len(quoted) - _MOST_NAMED
         listed = listed_names([*quoted[:_MOST_NAMED], f"{more} others"] if more > 1 else quoted)
         if self.reason == "cancel":
-            how = "correlation is" if len(quoted) == 2 else "correlations go down to"
-            return f"The effects of {listed} largely cancel (their {how} {self.amount:.2f})"
-        if self.reason == "copies":
-            could = f"at least {self.amount:.0%} of one effect could be that of another"
-            return f"{listed} are near copies ({could})"
-        return (
-            f"The rows do not tell the main effects of {listed} apart (the features determine each "
-            "other, in whole or in part, or some of their intervals contain few rows)"
-        )
+            return f"The effects of {listed} largely cancel"
+        return f"{listed} are near copies"
+
+    @property
+    def reason_words(self) -> str:
+        """What the claim rests on."""
+        if self.reason == "cancel":
+            how = "correlation is" if len(self.names) == 2 else "correlations go down to"
+            return f"their {how} {self.amount:.2f}"
+        return f"at least {self.amount:.0%} of one effect could be that of another"
 
     @property
     def sentence(self) -> str:
@@ -112,7 +111,6 @@ def find_collinear(
     components: Mapping[Subset, TensorComponent],
     variance: float,
     rows: GridRows | None,
-    shared: Sequence[Concurvity] = (),
     copies: int = 1,
 ) -> tuple[CollinearEffects, ...]:
     """Return the groups of effects that must be read together; none without rows.
@@ -125,8 +123,6 @@ def find_collinear(
         Variance of the model, outputs added up.
     rows : GridRows, optional
         The rows that are the measure in the cells of the effects.
-    shared : sequence of Concurvity
-        The main effects that the rows leave open; see `find_shared_mains`.
     copies : int
         How often each row that was given is among them.
 
@@ -134,7 +130,7 @@ def find_collinear(
     -----
     The question is always whose an effect is: where features say much the same of each row, a
     function can move from the effect of one to that of another, and predictions hardly change. It
-    matters from 1% of the model's variance on, and shows in three ways.
+    matters from 1% of the model's variance on, and shows in two ways.
 
     Effects *cancel* where the variance of their sum is less than a third of the sum of their
     variances: so their correlation is below -2/3, and neither is so much larger that the other
@@ -146,9 +142,8 @@ def find_collinear(
     parts of equal mass of a feature of numbers, adjusted for the number of parts as R squared is,
     so that a category of few rows determines nothing.
 
-    Main effects are *open* where a function of one feature equals a function of the other on every
-    row. Groups of copies and of open effects that share a feature are one group; none is named
-    whose members cancel, since that says it already.
+    Copies that share a feature are one group; none is named whose members cancel, since that says
+    it already. Functions that two main effects share exactly are counted by `shared_mains`.
     """
     if rows is None or not variance > 0:
         return ()
@@ -163,12 +158,7 @@ def find_collinear(
         if share >= MOST_OF_IT:
             both = frozenset((own, other))
             pairs.setdefault(both, _Together(both, "copies", share * sizes[own], share))
-    for each in shared:
-        both, movable = frozenset((j,) for j in each.features), float(np.sum(each.variance))
-        least = max(pairs[both].movable if both in pairs else 0.0, LEAST_SHARE * variance)
-        if movable >= least and components.keys() >= both:
-            pairs[both] = _Together(both, "open", movable, each.directions)
-    for group in _joined(list(pairs.values())):
+    for group in _joined(pairs.values()):
         if not any(group.members <= other.members for other in found):
             found.append(group)
     groups = []
@@ -190,21 +180,17 @@ class _Together(NamedTuple):
     amount: float
 
 
-def _joined(pairs: Sequence[_Together]) -> list[_Together]:
-    """Return pairs of which some share a member as one, for the reason that moves most."""
-    groups: list[list[_Together]] = []
+def _joined(pairs: Iterable[_Together]) -> list[_Together]:
+    """Return copies of which some share a member as one group."""
+    groups: list[_Together] = []
     for pair in pairs:
-        near = [group for group in groups if any(pair.members & own.members for own in group)]
+        near = [group for group in groups if group.members & pair.members]
         groups = [group for group in groups if group not in near]
-        groups.append([pair, *(own for group in near for own in group)])
-    joined = []
-    for group in groups:
-        first = max(group, key=lambda own: own.movable)
-        amounts = [own.amount for own in group if own.reason == first.reason]
-        amount = sum(amounts) if first.reason == "open" else min(amounts)
-        members = frozenset[Subset]().union(*(own.members for own in group))
-        joined.append(_Together(members, first.reason, first.movable, amount))
-    return joined
+        every = [*near, pair]
+        members = frozenset[Subset]().union(*(own.members for own in every))
+        movable, share = max(own.movable for own in every), min(own.amount for own in every)
+        groups.append(_Together(members, "copies", movable, share))
+    return groups
 
 
 def covariances_of(parts: Sequence[TensorComponent], rows: GridRows) -> Array:
@@ -310,12 +296,13 @@ def share_of_parts(
     return max(1.0 - (1.0 - between / total) * (n_rows - 1.0) / (n_rows - n_parts), 0.0)
 
 
-def find_shared_mains(
+def shared_mains(
     every: Mapping[Subset, Component], rows: MeasureRows | None
-) -> tuple[tuple[Concurvity, ...], str]:
-    """Return the pairs of main effects that the rows leave open, the largest first, and a note.
+) -> tuple[dict[Subset, int], str]:
+    """Return the pairs of main effects that the rows leave open, and a note on what was looked at.
 
-    Only pairs without a table: where there is one, its solve counts the directions.
+    With the number of functions that can move between the two. Only pairs without a table: where
+    there is one, its solve counts them.
     """
     mains = {
         s[0]: c
@@ -324,32 +311,28 @@ def find_shared_mains(
     }
     known = {s for s in every if len(s) == 2 and mains.keys() >= set(s)}
     if rows is None or len(known) == len(mains) * (len(mains) - 1) // 2:
-        return (), ""
+        return {}, ""
     try:
         on_grids = rows_on_grids(rows, mains.values())
     except MemoryBudgetError:
-        return (), f"{_NOT_LOOKED} a sample of the rows would not fit into memory."
+        return {}, f"{_NOT_LOOKED} a sample of the rows would not fit into memory."
     if on_grids is None:
-        return (), ""
+        return {}, ""
     sizes = {feature: len(main.values) for feature, main in mains.items()}
-    found = []
-    for pair, blocks in shared_pairs(on_grids.by_order[min(on_grids.by_order)], sizes, known):
-        shared = _shared_variance([mains[j] for j in pair], blocks)
-        found.append(Concurvity(pair, max(int(of.max()) for of in blocks), tuple(shared.tolist())))
+    encoded = on_grids.by_order[min(on_grids.by_order)]
     words = f"Whether features determine each other was checked on {on_grids.words}."
-    note = words if on_grids.words else ""
-    return tuple(sorted(found, key=lambda each: -max(each.variance))), note
+    return dict(shared_pairs(encoded, sizes, known)), words if on_grids.words else ""
 
 
 def shared_pairs(
     rows: EncodedRows, sizes: Mapping[int, int], known: Collection[Subset] = ()
-) -> Iterator[tuple[Subset, tuple[Indices, Indices]]]:
-    """Yield the pairs of features with a function in common, and the blocks it is constant on.
+) -> Iterator[tuple[Subset, int]]:
+    """Yield the pairs of features with functions in common, and how many these are.
 
     A function of the one feature that equals a function of the other on every row can be added to
     the one main effect and taken from the other. Such functions are constant on the blocks of
-    cells of both features that rows connect; a cell without rows has block -1. Functions that more
-    than two features share are not looked for.
+    cells of both features that rows connect. Functions that more than two features share are not
+    looked for.
 
     Parameters
     ----------
@@ -369,11 +352,11 @@ def shared_pairs(
         # Few rows of each cell are mostly enough to connect all of them.
         for some in (np.concatenate([picked[j] for j in pair]), slice(None)):
             first, second = (cells[j][some] for j in pair)
-            *blocks, n_blocks = label_blocks(first, second, (sizes[pair[0]], sizes[pair[1]]))
+            _, _, n_blocks = label_blocks(first, second, (sizes[pair[0]], sizes[pair[1]]))
             if n_blocks < 2:
                 break
         else:
-            yield pair, (blocks[0], blocks[1])
+            yield pair, n_blocks - 1
 
 
 def _rows_of_each_cell(cells: Indices) -> Indices:
@@ -382,15 +365,3 @@ def _rows_of_each_cell(cells: Indices) -> Indices:
     counts = np.bincount(cells)
     starts = np.cumsum(counts) - counts
     return np.concatenate([order[starts[counts > k] + k] for k in range(_PICKED)])
-
-
-def _shared_variance(mains: Sequence[TensorComponent], blocks: Sequence[Indices]) -> Array:
-    """Return the variance of what two main effects say of the blocks, shape (n_outputs,)."""
-    n_blocks = 1 + max(int(of_feature.max()) for of_feature in blocks)
-    total = np.zeros((n_blocks, mains[0].values.shape[-1]))
-    for of_feature, main in zip(blocks, mains, strict=True):
-        np.add.at(total, of_feature, main.mass[:, None] * main.values)
-    mass = np.zeros(n_blocks)
-    np.add.at(mass, blocks[0], mains[0].mass)
-    there = mass > 0
-    return np.asarray((total[there] ** 2 / mass[there, None]).sum(axis=0) / mass.sum())

@@ -1,7 +1,7 @@
 """Components: the functions that a decomposition is the sum of."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -33,7 +33,6 @@ __all__ = [
     "CellFunction",
     "Component",
     "Drawable",
-    "EachTable",
     "Estimated",
     "ModelInputs",
     "OnRows",
@@ -337,38 +336,6 @@ def _cells_of_curve(component: TensorComponent) -> list["pd.DataFrame"]:
         for k in range(n_outputs)
     }
     return [pd.DataFrame({axis.name: axis.labels(), **effects, "mass": component.mass})]
-
-
-@dataclass(frozen=True, eq=False)
-class EachTable(Mapping[Subset, Array]):
-    """One table of each component, read on first use.
-
-    Parameters
-    ----------
-    components : mapping of tuple of int to TensorComponent
-        The components.
-    read : callable
-        Returns the table of one.
-    """
-
-    components: Mapping[Subset, TensorComponent]
-    read: Callable[[TensorComponent], Array]
-
-    def __getitem__(self, subset: Subset) -> Array:
-        """Return the table of one component."""
-        return self.read(self.components[subset])
-
-    def __contains__(self, subset: object) -> bool:
-        """Whether there is one, which does not compute it."""
-        return subset in self.components
-
-    def __iter__(self) -> Iterator[Subset]:
-        """Iterate over the subsets."""
-        return iter(self.components)
-
-    def __len__(self) -> int:
-        """Return the number of components."""
-        return len(self.components)
 
 
 def tabulate(component: Component, inputs: ModelInputs) -> TensorComponent | None:

@@ -1,6 +1,6 @@
 """The decomposition: what every engine returns and everything downstream reads."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from importlib import import_module
@@ -23,7 +23,7 @@ from treepurify.links import Link
 from treepurify.moments import GridRows, MeasureRows, moments_on_rows, rows_on_grids
 from treepurify.origin import Origin
 from treepurify.progress import progress_report
-from treepurify.ranking import Ranking, SortBy, rank
+from treepurify.ranking import Ranking, rank
 from treepurify.remainder import Remainder, SumOfParts, evaluate_parts, stack_rows, used_features
 from treepurify.row_results import (
     Groups,
@@ -33,7 +33,10 @@ from treepurify.row_results import (
     Verification,
 )
 from treepurify.rows.columns import Columns
-from treepurify.rows.reduction import CopiedRows, RowStream
+from treepurify.rows.reduction import CopiedRows, RowStream, rows_in_memory
+from treepurify.rows.row_weights import read_row_weights
+from treepurify.rows.source_reader import source_reader
+from treepurify.rows.sources import TableSource, open_rows
 from treepurify.spread import Spread
 from treepurify.terms import read_features, term_name
 from treepurify.typing import Array
@@ -71,7 +74,7 @@ _DONE_BY = {
 # What parts of the package read, and users do not call.
 _INTERNAL = {
     *("stored_covariances", "stored_collinear", "covariances_at_hand", "rank"),
-    *("given", "row_blocks", "evaluate_parts", "has_raw_effects"),
+    *("given", "row_blocks", "row_stream", "evaluate_parts", "has_raw_effects"),
 }
 _MOST_NAMED = 12
 
@@ -210,31 +213,30 @@ class Decomposition(OnRows):
     def collinear(self) -> tuple[CollinearEffects, ...]:
         """Effects whose features say much the same, so that they must be read together.
 
-        They largely cancel, are near copies, or are left open by the rows. Empty if the
+        They largely cancel or are near copies. Empty if the
         distribution is not that of rows, or gives no covariances.
         """
         if self.stored_collinear is not None:
             return self.stored_collinear
         variance = float(np.sum([*(self.covariances or {}).values()]))
-        copies = 1 if self.given is None else self.given.copies
-        shared = self.origin.concurvity
-        tables = self.tensor_components()
-        return find_collinear(tables, variance, self.grid_rows, shared, copies)
+        return find_collinear(
+            self.tensor_components(), variance, self.grid_rows, self.origin.copies
+        )
 
     @cached_property
     def ranking(self) -> Ranking:
-        """The effects in the order of their importance; by covariance if that is known."""
+        """The effects in the order of their size, with their shares."""
         return self.rank()
 
-    def rank(self, sort_by: SortBy | None = None, *, read_rows: bool = True) -> Ranking:
-        """Return the effects in an order; without `read_rows`, no rows in batches are read."""
+    def rank(self, *, read_rows: bool = True) -> Ranking:
+        """Return the effects in their order; without `read_rows`, no rows in batches are read."""
         variances = {subset: part.variance for subset, part in self.components.items()}
         if self.remainder is not None:
             variances[()] = self.remainder.variance
         if read_rows or not self._in_batches or "ranking" in vars(self):
-            return rank(variances, self.covariances, lambda: self.collinear, sort_by)
+            return rank(variances, self.covariances, lambda: self.collinear)
         known = self.stored_collinear or ()
-        return rank(variances, self.covariances_at_hand, lambda: known, sort_by)
+        return rank(variances, self.covariances_at_hand, lambda: known)
 
     @cached_property
     def has_raw_effects(self) -> bool:
@@ -378,40 +380,40 @@ class Decomposition(OnRows):
         """
         return self._done_by("contributions", X, scale, memory_budget)
 
-    def importance(self, sort_by: SortBy | None = None) -> "pd.DataFrame":
-        """Return the importance of each effect, the most important first.
+    def importance(self, order: int | None = None, *, details: bool = False) -> "pd.DataFrame":
+        """Return the size of each effect, the largest first.
 
         Parameters
         ----------
-        sort_by : {"covariance", "variance"}, optional
-            By the absolute share of the covariance with the model, the default if the distribution
-            gives it, or by the variance. Several outputs are added up first.
+        order : int, optional
+            Number of features of the effects: 1 for main effects, 2 for pairs. By default all
+            effects and the remainder.
+        details : bool
+            Whether to return all columns, with one row per effect and output.
 
         Returns
         -------
         DataFrame
-            One row per effect and output. ``variance`` is under the distribution of the
-            features, in squared units of the margin; ``variance_share`` is its share of the sum
-            over effects; ``mean_absolute`` is the mean of ``|f_S|``. ``covariance_share`` is
-            ``Cov(f_S, f) / Var f``: shares sum to one even if features depend on each other, and
-            can then be negative. NaN if the distribution does not give it. ``group`` names effects
-            that largely cancel; it is empty for all others, and under ``sort_by="variance"``.
-            ``joint_share`` is the ``covariance_share`` by which an effect is ranked: that of its
-            group, or of the effect alone. With a `spread`, four more columns show how far trainings
-            agree; see `Spread.importance`.
+            One row per effect. ``size`` is its standard deviation in the units of the prediction,
+            for several outputs the root of the mean square over the outputs. ``share`` is
+            ``Cov(f_S, f) / Var f``: shares sum to one, and a negative one means that the effect
+            offsets others. It is NaN if the distribution does not give it. Effects rank by size.
+            Those that largely cancel are named in ``group``, a column that appears only if there
+            are any, and have the rank of their sum.
 
-        Raises
-        ------
-        InvalidInputError
-            If `sort_by` is unknown, or if the distribution gives no covariances.
+            With `details`, ``size`` and ``share`` are those on each output, and there are also the
+            number of features (``order``), the size and share of the group or of the effect alone
+            (``joint_size`` and ``joint_share``, over all outputs), the mean of ``|f_S|``
+            (``mean_absolute``) and, with a `spread`, how far trainings agree; see
+            `Spread.importance`.
 
         See Also
         --------
         Decomposition.to_frame : An effect as a table.
         with_sampling_error : The error of effects because the rows are a sample.
-        treepurify.plots.importance : Shares of the most important effects.
+        treepurify.plots.importance : Figure of the sizes.
         """
-        return self._done_by("importance", sort_by)
+        return self._done_by("importance", order, details)
 
     def orthogonality(self) -> "pd.DataFrame":
         """Return each effect paired with each effect on a subset of its features.
@@ -683,6 +685,21 @@ class Decomposition(OnRows):
     def row_blocks(self, X: Any) -> tuple[int, Iterator[Columns]]:
         """Return the number of rows, and the rows for `evaluate_parts`, sparse ones in blocks."""
         return self.inputs.blocks(X, used_features(self.components, self.remainder))
+
+    def row_stream(
+        self, X: Any, weight: Any = None, more_features: Sequence[int] = ()
+    ) -> RowStream:
+        """Return rows with the columns that the parts read, and those of `more_features`.
+
+        A table is read at once; `weight` are the weights of its rows, or the name of their column.
+        """
+        inputs, source = self.inputs, open_rows(X)
+        if isinstance(source, TableSource):
+            columns = inputs.columns(source.table)
+            return rows_in_memory(columns, read_row_weights(weight, columns.n_rows))
+        wanted = sorted({*used_features(self.components, self.remainder), *more_features})
+        options = {"match_names": inputs.match_names, "weight": weight}
+        return RowStream(source, source_reader(source, inputs.features, wanted, **options))
 
     def evaluate_parts(self, columns: Columns) -> Iterator[Array]:
         """Yield the values of each effect, then of the remainder if there is one."""

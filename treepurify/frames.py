@@ -1,24 +1,25 @@
 """Tables and short texts of a decomposition."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import check_flag, check_whole
 from treepurify.budget import check_budget
-from treepurify.components import Component, EachTable, TensorComponent, for_display
+from treepurify.components import TensorComponent, for_display
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport, effect_progress, no_report
 from treepurify.purification.purity import subset_pairs
-from treepurify.ranking import Ranking, SortBy, share_sums
-from treepurify.spread import LEVEL, Spread
+from treepurify.ranking import OFFSETS, Line
+from treepurify.terms import in_groups, same_digits
 from treepurify.typing import Array
-from treepurify.verdict import columns_words, measure_words, verdict
+from treepurify.verdict import notes, shares_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,106 +27,102 @@ if TYPE_CHECKING:
 __all__ = [
     "AxisCells",
     "contributions_table",
-    "counted_effects",
     "effect_rows",
     "frame_of",
     "importance_table",
     "locate_each_cell",
+    "opening_words",
     "orthogonality_table",
-    "ranked_table",
-    "spread_words",
+    "shown_lines",
     "text_summary",
 ]
+
+# Lines that are shown, of which some are pairs: people ask which interactions there are.
+_LEAST_PAIRS = 3
+# These measures are those of rows, which are counted.
+_OF_ROWS = {"empirical", "smoothed rows"}
+_LIBRARIES = {"xgboost": "XGBoost", "lightgbm": "LightGBM", "catboost": "CatBoost"}
+_LIBRARIES |= {"interpret": "EBM", "treelite": "Treelite"}
 
 # The columns of a component that no feature gives its name to.
 _FIXED_COLUMNS = ("output", "effect", "raw_effect", "mass")
 
 
-def importance_table(d: Decomposition, sort_by: SortBy | None = None) -> "pd.DataFrame":
-    """Return one row per component and output; see `Decomposition.importance`."""
-    ranking = d.ranking if sort_by is None else d.rank(sort_by)
-    parts = {subset: _part(d, subset) for subset in ranking.order}
-    shares = _shares(_by_term(d, ranking, d.covariances or {}))
-    joint, places = shares.copy(), ranking.places
-    for group in ranking.groups:
-        members = [places[subset] for subset in group.members]
-        joint[members] = shares[members].sum(axis=0)
-    absolutes = {subset: getattr(part, "mean_absolute", None) for subset, part in parts.items()}
+def importance_table(d: Decomposition, order: int | None, details: bool) -> "pd.DataFrame":
+    """Return the table of sizes and shares; see `Decomposition.importance`."""
+    import pandas as pd
+
+    check_flag("details", details)
+    if order is not None:
+        check_whole("order", order, 1)
+    lines = [
+        line
+        for subset, line in d.ranking.by_effect.items()
+        if order is None or len(subset) == order
+    ]
     columns = {
-        "mean_absolute": _by_term(d, ranking, absolutes),
-        "covariance_share": shares,
-        "joint_share": joint,
+        "effect": [line.name(d.term_name) for line in lines],
+        "size": np.array([line.size for line in lines], dtype=float),
+        "share": np.array([line.share for line in lines], dtype=float),
+        "rank": np.array([line.rank for line in lines], dtype=int),
+        "group": ["" if line.group is None else line.group.name for line in lines],
+    }
+    if details:
+        return pd.DataFrame(_detailed(d, lines, columns))
+    if not d.ranking.groups:
+        del columns["group"]
+    return pd.DataFrame(columns)
+
+
+def _detailed(
+    d: Decomposition, lines: Sequence[Line], columns: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return all columns, with a row for each effect and output."""
+    subsets = [line.subset or () for line in lines]
+    parts = {s: d.components[s] if s else d.remainder for s in subsets}
+    variances = {s: None if part is None else part.variance for s, part in parts.items()}
+    absolutes = {s: getattr(part, "mean_absolute", None) for s, part in parts.items()}
+    known = d.covariances or {}
+    whole = np.sum([*known.values()], axis=0) if known else np.full(d.n_outputs, np.nan)
+    shares = {s: known[s] / np.where(whole > 0, whole, np.inf) for s in subsets if s in known}
+    sums = {line.group: line for line in d.ranking.lines if line.is_sum}
+    joint = [line if line.group is None else sums[line.group] for line in lines]
+    higher = 1 + max(map(len, d.components), default=0)
+    one_per_effect = {
+        **columns,
+        "order": [len(subset) or higher for subset in subsets],
+        "joint_size": [line.size for line in joint],
+        "joint_share": [line.share for line in joint],
+    }
+    of_outputs = {
+        "size": np.sqrt(_by_output(d, subsets, variances)),
+        "share": _by_output(d, subsets, shares),
+        "mean_absolute": _by_output(d, subsets, absolutes),
     }
     if d.spread is not None:
         table = d.spread.importance().select_dtypes("number")
         for name in table:
-            known = table[name].to_numpy().reshape(-1, d.n_outputs)
-            of_effects = dict(zip(d.spread.stacked, known, strict=True))
-            columns[str(name)] = _by_term(d, ranking, of_effects)
-    return _table_of(d, ranking, columns)
-
-
-def ranked_table(d: Decomposition, ranking: Ranking) -> "pd.DataFrame":
-    """Return the variance of each term and output, and the ``share`` by which they rank."""
-    return _table_of(d, ranking, {"share": _shares(_sizes(d, ranking))})
-
-
-def _table_of(d: Decomposition, ranking: Ranking, more: Mapping[str, Array]) -> "pd.DataFrame":
-    """Return variances and their shares with `more` columns (n_terms, n_outputs).
-
-    Outputs of a term follow each other, the one on which it is largest first.
-    """
-    import pandas as pd
-
-    variance = _variances(d, ranking)
-    outputs = np.argsort(-np.abs(_sizes(d, ranking)), axis=1, kind="stable")
-    groups = ranking.group_names
-    order_of_rest = 1 + max(map(len, d.components), default=0)
-    rows = [subset for subset in ranking.order for _ in d.output_names]
-    columns: dict[str, Any] = {
-        "term": [d.term_name(subset) or "remainder" for subset in rows],
-        "output": [d.output_names[k] for k in outputs.ravel()],
-        "order": [len(subset) or order_of_rest for subset in rows],
-        "group": [groups.get(subset, "") for subset in rows],
+            numbers = table[name].to_numpy().reshape(-1, d.n_outputs)
+            of_effects = dict(zip(d.spread.stacked, numbers, strict=True))
+            of_outputs[str(name)] = _by_output(d, subsets, of_effects)
+    repeated: dict[str, Any] = {
+        name: np.repeat(values, d.n_outputs) for name, values in one_per_effect.items()
     }
-    for name, values in {"variance": variance, "variance_share": _shares(variance), **more}.items():
-        columns[name] = np.take_along_axis(values, outputs, axis=1).ravel()
-    if d.n_outputs == 1:
-        del columns["output"]
-    return pd.DataFrame(columns)
+    found = repeated | {name: values.ravel() for name, values in of_outputs.items()}
+    if d.n_outputs > 1:
+        output = {"output": [*d.output_names] * len(lines)}
+        found = {"effect": found.pop("effect"), **output, **found}
+    return found
 
 
-def _part(d: Decomposition, subset: Subset) -> Component | None:
-    """Return the component of a subset; the remainder under the empty one."""
-    return d.components[subset] if subset else d.remainder
-
-
-def _by_term(d: Decomposition, ranking: Ranking, known: Mapping[Subset, Array | None]) -> Array:
-    """Return numbers of each term and output, in their order; NaN where they are not known."""
+def _by_output(
+    d: Decomposition, subsets: Sequence[Subset], known: Mapping[Subset, Array | None]
+) -> Array:
+    """Return numbers of each effect and output, shape (n_effects, n_outputs); NaN if unknown."""
     unknown = np.full(d.n_outputs, np.nan)
-    found = [known.get(subset) for subset in ranking.order]
+    found = [known.get(subset) for subset in subsets]
     rows = [unknown if numbers is None else numbers for numbers in found]
     return np.array(rows, dtype=np.float64).reshape(len(rows), d.n_outputs)
-
-
-def _variances(d: Decomposition, ranking: Ranking) -> Array:
-    parts = {subset: _part(d, subset) for subset in ranking.order}
-    variances = {subset: None if part is None else part.variance for subset, part in parts.items()}
-    return _by_term(d, ranking, variances)
-
-
-def _sizes(d: Decomposition, ranking: Ranking) -> Array:
-    """Return what terms are ranked by."""
-    if ranking.sort_by == "variance":
-        return _variances(d, ranking)
-    return _by_term(d, ranking, d.covariances or {})
-
-
-def _shares(parts: Array) -> Array:
-    """Return the share of each row in the sum of rows: zero of nothing, NaN of what is unknown."""
-    whole = parts.sum(axis=0)
-    nothing = whole <= 0
-    return np.where(nothing, 0.0, parts / np.where(nothing, 1.0, whole))
 
 
 def contributions_table(
@@ -174,12 +171,7 @@ def orthogonality_table(d: Decomposition) -> "pd.DataFrame":
             f"orthogonality needs effects that are tables, and those of engine {d.engine!r} are "
             "not; d.certificate has the errors that are known"
         )
-    pairs = subset_pairs(
-        EachTable(tensors, lambda component: component.values),
-        EachTable(tensors, lambda component: component.mass),
-        {s: c.axes for s, c in tensors.items()},
-        d.certificate.scale if d.certificate else 1.0,
-    )
+    pairs = subset_pairs(tensors, d.certificate.scale if d.certificate else 1.0)
     return pd.DataFrame(
         {
             "term": [d.term_name(pair.subset) for pair in pairs],
@@ -334,25 +326,56 @@ def _interval_ends(axis: FeatureAxis) -> tuple[Array, Array]:
 
 
 def text_summary(d: Decomposition, most: int = 8) -> str:
-    """Return a description of a few lines."""
-    lines = [_opening(d)]
+    """Return three facts, and at most two notes."""
     ranking = d.rank(read_rows=False)
-    known = [subset for subset in ranking.order if subset or np.isnan(ranking.shares[subset])]
-    shown = known[: ranking.n_shown(known, most)]
-    lines += _ranked_lines(d, ranking, shown)
-    lines += [f"  ... and {more} more"] if (more := len(known) - len(shown)) else []
-    sums = share_sums(ranking, d.inputs.combined)
-    lines += [sums] if sums else []
-    lines += ranking.sentences(shown, d.term_name)
-    lines += filter(None, [columns_words(d), measure_words(d)])
-    lines += verdict(d).lines
-    lines += [] if d.certificate is None else d.certificate.edits
-    if d.spread is not None:
-        lines.append(spread_words(d.spread))
-    return "\n".join(lines)
+    lines = ranking.leading(most, least_pairs=_LEAST_PAIRS)
+    rows = [["", "size", "share", ""]]
+    for name, size, share, note in shown_lines(d, lines):
+        rows.append([name, size, share, note])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table = [
+        f"{name:<{widths[0]}}  {size:>{widths[1]}}  {share:>{widths[2]}}  {note}".rstrip()
+        for name, size, share, note in rows
+    ]
+    more = len(d) - sum(not line.is_sum for line in lines)
+    text = [opening_words(d), *(table if lines else [])]
+    text += [f"... and {more} more"] if more else []
+    return "\n".join([*text, *filter(None, [shares_words(d, ranking)]), *notes(d, ranking)])
 
 
-def counted_effects(d: Decomposition) -> str:
+def shown_lines(d: Decomposition, lines: Sequence[Line]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the name, size, share and a word on each line of a table for people."""
+    write = same_digits([line.size for line in lines])
+    is_said = False
+    for line in lines:
+        share = "" if np.isnan(line.share) else f"{line.share:z.0%}"
+        note = OFFSETS if line.offsets and not is_said else ""
+        is_said = is_said or bool(note)
+        yield "  " * line.is_member + line.name(d.term_name), write(line.size), share, note
+
+
+def opening_words(d: Decomposition) -> str:
+    """Return what was decomposed, into how many effects, and what they are averages over."""
+    counted = _counted_effects(d)
+    n_rows = d.origin.measure_rows
+    over = f"distribution: {d.measure}"
+    if n_rows and d.measure in _OF_ROWS:
+        over = f"averaged over {in_groups(n_rows)} rows"
+    outputs = f", {d.n_outputs} outputs together" if d.n_outputs > 1 else ""
+    return f"{_model_words(d)}{counted}, {over}{outputs}"
+
+
+def _model_words(d: Decomposition) -> str:
+    """Return the model and its size, such as ``"XGBoost, 100 trees: "``; empty if unknown."""
+    model = d.origin.model
+    if model is None or not model.kind:
+        return ""
+    sizes = {"trees": model.trees, "terms": model.terms}
+    counted = "".join(f", {count} {what}" for what, count in sizes.items() if count)
+    return f"{_LIBRARIES.get(model.library, model.kind)}{counted}: "
+
+
+def _counted_effects(d: Decomposition) -> str:
     """Return how many effects there are, of how many features."""
     n_combined = len(d.inputs.combined)
     n_others = len(d.feature_names) - n_combined
@@ -360,53 +383,3 @@ def counted_effects(d: Decomposition) -> str:
     if n_combined:
         of.append(f"{n_combined} combination{'s' * (n_combined != 1)} of columns")
     return f"{len(d)} effects of {' and '.join(of)}"
-
-
-def _opening(d: Decomposition) -> str:
-    """Return how many effects there are, and what they are averages over."""
-    counted = counted_effects(d)
-    n_rows = d.origin.measure_rows
-    # How these measures are named with rows behind them; others name themselves.
-    smoothed = {"empirical": "", "smoothed rows": " (smoothed)"}.get(d.measure)
-    known = d.origin.identifiability
-    which = ""
-    if known is not None and not known.is_unique:
-        which = f": {'the smallest' if known.is_least_norm else 'one'} of many solutions"
-    if n_rows and smoothed is not None:
-        return f"{counted}, averaged over {n_rows} rows{smoothed}{which}"
-    return f"{counted} (distribution: {d.measure}){which}"
-
-
-def _ranked_lines(d: Decomposition, ranking: Ranking, shown: Sequence[Subset]) -> list[str]:
-    """Return a line for each of the effects, and one above those that cancel."""
-    lines = []
-    for subset, group in zip(shown, ranking.groups_above(shown), strict=True):
-        if group is not None:
-            lines.append(f"  {_percent(ranking.share(group))}  {group.joint_name}:")
-        indent = "    " if subset in ranking.group_names else ""
-        component = _part(d, subset)
-        variance = np.nan if component is None else float(np.sum(component.variance))
-        size = _size(variance, ranking.shares[subset])
-        lines.append(f"  {indent}{size}  {d.term_name(subset) or 'remainder'}")
-    return lines
-
-
-def spread_words(spread: Spread) -> str:
-    """Return in a line how many trainings there are, and how many effects have no sign."""
-    how = f" ({spread.how})" if spread.how else ""
-    without = len(spread.no_clear_sign())
-    whole = sum(np.count_nonzero(np.any(spread.variances(s) > 0, axis=0)) for s in spread.stacked)
-    return (
-        f"{spread.n_models} trainings{how}: {without} of {whole} effects have no clear sign (their "
-        f"{LEVEL:.0%} bands include zero nearly everywhere)"
-    )
-
-
-def _size(variance: float, share: float) -> str:
-    if not np.isnan(share):
-        return _percent(share)
-    return "variance unknown" if np.isnan(variance) else f"variance {variance:7.4g}"
-
-
-def _percent(share: float) -> str:
-    return f"{share:7.2%}"

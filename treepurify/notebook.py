@@ -1,23 +1,20 @@
-"""A decomposition in a notebook: shares with bars, small pictures, one line of certificate."""
+"""A decomposition in a notebook: what `print` shows, with bars, small pictures and all figures."""
 
-from collections.abc import Sequence
 from html import escape
-from typing import Any
 
 import numpy as np
 
-from treepurify.collinear import CollinearEffects
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
-from treepurify.frames import counted_effects, ranked_table, spread_words
-from treepurify.ranking import share_sums
+from treepurify.frames import opening_words, shown_lines
+from treepurify.ranking import Line
 from treepurify.typing import Array
-from treepurify.verdict import columns_words, measure_words, verdict
+from treepurify.verdict import notes, shares_words
 
 __all__ = ["notebook_summary"]
 
-_MOST_ROWS = 15
-# Pixels of a small picture and of the bar of a share.
+_MOST_ROWS, _LEAST_PAIRS = 15, 3
+# Pixels of a small picture and of the bar of a size.
 _WIDTH, _HEIGHT, _BAR = 120, 34, 70
 # So many steps are more than such a picture can show.
 _MOST_STEPS = 120
@@ -28,71 +25,46 @@ def notebook_summary(d: Decomposition) -> str:
     """Return what a notebook shows of a decomposition.
 
     Pictures are those of main effects that are tables, along the rows: each cell is as wide as
-    its share of them, and categories stand in their own order.
+    its share of them, and categories stand in their own order. Of several outputs the one on which
+    the effect is largest is drawn.
     """
     ranking = d.rank(read_rows=False)
-    table = ranked_table(d, ranking)
-    table = table[table["term"].ne("remainder") | table["share"].isna()]
-    several = d.n_outputs > 1
-    head = ["effect", *["output"] * several, f"share of {ranking.of_what}", "std. dev."]
-    head += ["effect by value"]
-    tables = {d.term_name(subset): table for subset, table in d.tensor_components().items()}
-    by_name = {d.term_name(subset): subset for subset in d.components}
-    subsets = [by_name.get(str(name), ()) for name in table["term"]]
-    records = table.head(ranking.n_shown(subsets, _MOST_ROWS)).to_dict("records")
-    shown = subsets[: len(records)]
-    above = ranking.groups_above(shown)
-    rows = []
-    for record, group in zip(records, above, strict=True):
-        rows += [] if group is None else [_joint_row(group, ranking.share(group), several)]
-        rows.append(_row(record, tables.get(str(record["term"])), d.output_names))
-    more = len(table) - len(records)
-    sums = share_sums(ranking, d.inputs.combined)
-    below = [sums] if sums else []
-    below += ranking.sentences(shown, d.term_name)
-    names = "".join(f"<th {_CELL}>{name}</th>" for name in head)
+    lines = ranking.leading(_MOST_ROWS, least_pairs=_LEAST_PAIRS)
+    largest = max((line.size for line in lines), default=0.0) or 1.0
+    rows = [_row_of_cells(["", "size", "share", "effect by value", ""], "th")] if lines else []
+    for line, (_, size, share, note) in zip(lines, shown_lines(d, lines), strict=True):
+        name = "&emsp;" * line.is_member + escape(line.name(d.term_name))
+        cells = [name, _bar(size, line.size / largest), share, _picture_of(d, line), note]
+        rows.append(_row_of_cells(cells, "td"))
+    more = len(d) - sum(not line.is_sum for line in lines)
+    said = [f"... and {more} more"] if more else []
+    said += [words for words in (shares_words(d, ranking), *notes(d, ranking)) if words]
     return (
-        f"<p>{counted_effects(d)} &middot; "
-        f"engine {escape(d.engine)} &middot; distribution {escape(d.measure)}</p>"
-        f"<table><thead><tr>{names}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-        + (f"<p>... and {more} more</p>" if more > 0 else "")
-        + "".join(f"<p>{escape(line)}</p>" for line in below)
+        f"<p>{escape(opening_words(d))}</p><table>{''.join(rows)}</table>"
+        + "".join(f"<p>{escape(words)}</p>" for words in said)
         + _certificate(d)
-        + ("" if d.spread is None else f"<p>{escape(spread_words(d.spread))}</p>")
     )
 
 
-def _row(record: dict[Any, Any], table: TensorComponent | None, outputs: tuple[str, ...]) -> str:
-    share, variance = float(record["share"]), float(record["variance"])
-    output = str(record.get("output", outputs[0]))
-    picture = ""
-    if table is not None and len(table.features) == 1:
-        picture = _small_picture(table, outputs.index(output))
-    deviation = "unknown" if np.isnan(variance) else f"{np.sqrt(variance):.4g}"
-    name = "&emsp;" * bool(record["group"]) + escape(str(record["term"]))
-    cells = [name, *([escape(output)] if "output" in record else [])]
-    return _row_of_cells([*cells, _share(share), deviation, picture])
+def _row_of_cells(cells: list[str], tag: str) -> str:
+    return "<tr>" + "".join(f"<{tag} {_CELL}>{cell}</{tag}>" for cell in cells) + "</tr>"
 
 
-def _joint_row(group: CollinearEffects, share: float, several: bool) -> str:
-    """Return the row of effects that cancel, above theirs; outputs are added up."""
-    cells = [escape(group.joint_name), *["all"] * several]
-    return _row_of_cells([*cells, _share(share), f"{np.sqrt(group.variance):.4g}", ""])
-
-
-def _row_of_cells(cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f"<td {_CELL}>{cell}</td>" for cell in cells) + "</tr>"
-
-
-def _share(share: float) -> str:
-    if np.isnan(share):
-        return "unknown"
-    width = round(_BAR * min(abs(share), 1.0))
+def _bar(words: str, part: float) -> str:
+    width = round(_BAR * np.nan_to_num(part))
     return (
-        f'<span style="display: inline-block; width: 4.2em; text-align: right">{share:.2%}</span> '
-        f'<span style="display: inline-block; width: {width}px; height: 0.7em; '
-        'background: currentColor; opacity: 0.55"></span>'
+        f'<span style="display: inline-block; width: 4.2em; text-align: right">{escape(words)}'
+        f'</span> <span style="display: inline-block; width: {width}px; '
+        'height: 0.7em; background: currentColor; opacity: 0.55"></span>'
     )
+
+
+def _picture_of(d: Decomposition, line: Line) -> str:
+    """Return the small picture of a main effect that is a table; empty for any other line."""
+    table = d.components.get(line.subset or ())
+    if not isinstance(table, TensorComponent) or len(table.features) != 1:
+        return ""
+    return _small_picture(table, int(np.argmax(table.variance)))
 
 
 def _small_picture(table: TensorComponent, output: int) -> str:
@@ -143,10 +115,9 @@ def _bars(x: Array, y: Array, zero: float) -> str:
 
 
 def _certificate(d: Decomposition) -> str:
-    """Return the lines of the verdict, which unfold to all figures of the certificate."""
+    """Return the sentence of the certificate, which unfolds to all its figures."""
     if d.certificate is None:
         return ""
-    said = " ".join(escape(line) for line in verdict(d).lines)
-    listed = "".join(f"<li>{escape(line)}</li>" for line in d.certificate.details())
-    words = [f"<p>{escape(words)}</p>" for words in (columns_words(d), measure_words(d)) if words]
-    return f"{''.join(words)}<details><summary>{said}</summary><ul>{listed}</ul></details>"
+    first, *others = map(escape, d.certificate.details())
+    listed = "".join(f"<li>{line}</li>" for line in others)
+    return f"<details><summary>{first}</summary><ul>{listed}</ul></details>"

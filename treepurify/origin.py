@@ -8,7 +8,6 @@ from treepurify.frozen import FrozenMapping
 
 __all__ = [
     "ClassLabel",
-    "Concurvity",
     "Edit",
     "Identifiability",
     "ModelFacts",
@@ -73,25 +72,6 @@ class Identifiability:
 
 
 @dataclass(frozen=True)
-class Concurvity:
-    """Two features whose main effects are confounded on the rows.
-
-    Parameters
-    ----------
-    features : tuple of int
-        The features.
-    directions : int
-        Number of functions that can move between the two main effects.
-    variance : tuple of float
-        Variance of what the two share, per output.
-    """
-
-    features: tuple[int, ...]
-    directions: int
-    variance: tuple[float, ...]
-
-
-@dataclass(frozen=True)
 class Edit:
     """One change of a decomposition.
 
@@ -139,8 +119,6 @@ class Origin:
     open_directions : mapping of tuple of int to int or None
         For each table that was purified, the number of its directions that the data leave open;
         None where it was not counted.
-    concurvity : tuple of Concurvity
-        Pairs of main effects that are confounded on the rows.
     edits : tuple of Edit
         How the decomposition was changed after it was made.
     """
@@ -154,7 +132,6 @@ class Origin:
     seeds: tuple[int, ...] = ()
     identifiability: Identifiability | None = None
     open_directions: Mapping[tuple[int, ...], int | None] = field(default_factory=dict)
-    concurvity: tuple[Concurvity, ...] = ()
     edits: tuple[Edit, ...] = ()
 
     def __post_init__(self) -> None:

@@ -7,6 +7,8 @@ complete.
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -34,7 +36,6 @@ from treepurify.rows.tables import check_any_rows, check_table
 from treepurify.shapley.values import shapley_values
 from treepurify.storage.files import replace_file
 from treepurify.typing import Array
-from treepurify.value_stream import value_stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,7 +130,7 @@ def _write(d: Decomposition, source: Source, values: Values, to: Any) -> Any:
 
     On a Dask frame, return a Dask frame of them instead, unless they are to be written.
     """
-    stream = value_stream(d, source)
+    stream = d.row_stream(source)
     if to is None and isinstance(source, DaskSource):
         return source.map_frame(stream.reader, values, values(_no_rows(d)))
     if to is None:
@@ -183,8 +184,6 @@ def _write_file(path: Path, tables: Iterator[Any]) -> None:
 
 def _write_folder(target: Path, tables: Iterator[tuple[int, Any]]) -> None:
     """Write one file for each file or partition of the source, in a folder of its own at first."""
-    import pyarrow.parquet as pq
-
     if not target.parent.is_dir():
         raise InvalidInputError(f"the folder {target.parent} does not exist; create it first")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -193,24 +192,15 @@ def _write_folder(target: Path, tables: Iterator[tuple[int, Any]]) -> None:
             'that ends with ".parquet" (an existing file is replaced)'
         )
     folder = Path(mkdtemp(dir=target.parent, prefix=f".{target.name[:32]}."))
-    writer, current = None, -1
     try:
-        for part, table in tables:
-            if writer is None or part != current:
-                if writer is not None:
-                    writer.close()
-                writer = pq.ParquetWriter(folder / f"part-{part:05d}.parquet", table.schema)
-                current = part
-            writer.write_table(table)
-        if writer is None:
+        for part, of_part in groupby(tables, key=itemgetter(0)):
+            _write_file(folder / f"part-{part:05d}.parquet", (table for _, table in of_part))
+        if not any(folder.iterdir()):
             raise InvalidInputError(_NOTHING_TO_WRITE)
-        writer.close()
         folder.chmod(0o755)
         if target.exists():
             target.rmdir()
         folder.replace(target)
     except BaseException:
-        if writer is not None:
-            writer.close()
         rmtree(folder, ignore_errors=True)
         raise

@@ -220,7 +220,7 @@ class Spread:
         return found
 
     def importance(self, level: float = LEVEL) -> "pd.DataFrame":
-        """Return intervals for the variance that each effect would have in one more model.
+        """Return intervals for the size that each effect would have in one more model.
 
         Parameters
         ----------
@@ -230,26 +230,26 @@ class Spread:
         Returns
         -------
         DataFrame
-            One row per effect and output, in the order of the effects. ``variance_lower`` and
-            ``variance_upper`` bound the variance that the effect would have in one more model: the
-            squared limits of the interval for its standard deviation, which is cut off at zero. A
-            bootstrap sees 63% of the rows, so the variance in your own model can lie outside.
-            ``training_variance`` is the variance of the effect between models, averaged over the
-            cells. ``present`` is the share of the models that contain the effect. Variances are in
-            squared units of the margin.
+            One row per effect and output, in the order of the effects. ``size_lower`` and
+            ``size_upper`` bound the standard deviation that the effect would have in one more
+            model; see `size_interval`. A bootstrap sees 63% of the rows, so the size in your own
+            model can lie outside. ``training_size`` is the standard deviation of the effect between
+            models, the root of the mean square over the cells. ``present`` is the share of the
+            models that contain the effect. Sizes are in the units of the margin.
         """
         import pandas as pd
 
         terms = [term_name(self.feature_names[j] for j in subset) for subset in self.stacked]
-        intervals = [self.variance_interval(subset, level) for subset in self.stacked]
+        intervals = [self.size_interval(subset, level) for subset in self.stacked]
+        between = [np.sqrt(self.training_variance(subset)) for subset in self.stacked]
         numbers = {
-            "variance_lower": [lower for lower, _ in intervals],
-            "variance_upper": [upper for _, upper in intervals],
-            "training_variance": [self.training_variance(subset) for subset in self.stacked],
+            "size_lower": [lower for lower, _ in intervals],
+            "size_upper": [upper for _, upper in intervals],
+            "training_size": between,
             "present": list(self.present().values()),
         }
         columns: dict[str, Any] = {
-            "term": [term for term in terms for _ in self.output_names],
+            "effect": [term for term in terms for _ in self.output_names],
             "output": [*self.output_names] * len(terms),
             **{name: np.array(values, dtype=float).ravel() for name, values in numbers.items()},
         }
@@ -272,14 +272,14 @@ class Spread:
             for subset, variances in sizes.items()
         }
 
-    def variance_interval(
+    def size_interval(
         self,
         key: str | int | tuple[str | int, ...],
         level: float = LEVEL,
         *,
         together: bool = False,
     ) -> tuple[Array, Array]:
-        """Return an interval for the variance that one effect would have in one more model.
+        """Return an interval for the size that one effect would have in one more model.
 
         Parameters
         ----------
@@ -288,18 +288,18 @@ class Spread:
         level : float
             Coverage of the interval; see `band`.
         together : bool
-            Whether to add up the variances of all outputs.
+            Whether the size is the root of the mean square over all outputs.
 
         Returns
         -------
         lower, upper : ndarray of float64, shape (n_outputs,), or (1,) together
-            The squared limits of the interval for the standard deviation, which is cut off at zero.
+            The limits of the interval for the standard deviation, which is cut off at zero.
         """
         check_flag("together", together)
         variances = self.variances(key)
-        sizes = np.sqrt(variances.sum(axis=1, keepdims=True) if together else variances)
+        sizes = np.sqrt(variances.mean(axis=1, keepdims=True) if together else variances)
         mean, half = sizes.mean(axis=0), _factor(self.n_models, level) * sizes.std(axis=0, ddof=1)
-        return np.asarray(np.maximum(mean - half, 0.0) ** 2), np.asarray((mean + half) ** 2)
+        return np.asarray(np.maximum(mean - half, 0.0)), np.asarray(mean + half)
 
     def variances(self, key: str | int | tuple[str | int, ...]) -> Array:
         """Return the variance of one effect in each model, shape (n_models, n_outputs)."""

@@ -1,7 +1,7 @@
 """Names of effects, joined from those of features, and numbers, as sentences have them."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -14,9 +14,11 @@ __all__ = [
     "effect_title",
     "first_names",
     "in_digits",
+    "in_groups",
     "listed_names",
     "named_features",
     "read_features",
+    "same_digits",
     "term_name",
 ]
 
@@ -60,6 +62,34 @@ def in_digits(value: float, digits: int = 4, *, sign: bool = False) -> str:
     text = f"{value:{plus}.{digits}g}"
     is_large = "e+" in text and abs(value) < _LARGEST_WITHOUT_EXPONENT
     return f"{float(text):{plus}.0f}" if is_large else text
+
+
+def in_groups(count: int) -> str:
+    """Return a count in groups of three digits, such as ``"53 940"``; four digits stay one."""
+    return f"{count:_}".replace("_", " ") if count >= 10_000 else str(count)
+
+
+def same_digits(values: Sequence[float]) -> Callable[[float], str]:
+    """Return a function that writes sizes with as many decimals as the largest of them needs.
+
+    Examples
+    --------
+    >>> write = same_digits([2195.3, 0.41, 683.1])
+    >>> write(2195.3), write(0.41)
+    ('2195', '<1')
+    """
+    largest = max(np.nan_to_num(values), default=0.0)
+    if not 1e-3 <= largest < _LARGEST_WITHOUT_EXPONENT:
+        return lambda value: "unknown" if np.isnan(value) else in_digits(value, 3)
+    decimals = max(2 - int(np.floor(np.log10(largest))), 0)
+
+    def write(value: float) -> str:
+        if np.isnan(value):
+            return "unknown"
+        is_less = 0 < value < 0.5 * 10.0**-decimals
+        return f"<{10.0**-decimals:.{decimals}f}" if is_less else f"{value:.{decimals}f}"
+
+    return write
 
 
 def first_names(names: Sequence[str], most: int = 6) -> str:

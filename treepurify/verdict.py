@@ -11,19 +11,22 @@ from typing import Literal
 
 import numpy as np
 
-from treepurify.budget import rounded_count
 from treepurify.certificate import Certificate
 from treepurify.components import with_finer_mains
 from treepurify.decomposition import Decomposition
-from treepurify.terms import first_names, listed_names
+from treepurify.grids.grid import Subset
+from treepurify.ranking import Ranking
+from treepurify.spread import LEVEL
+from treepurify.terms import first_names, in_groups, listed_names
 from treepurify.typing import Array
 
 __all__ = [
     "Verdict",
-    "columns_words",
     "explained_in_words",
     "explained_words",
     "measure_words",
+    "notes",
+    "shares_words",
     "verdict",
 ]
 
@@ -37,14 +40,15 @@ _HARMLESS = 1e-6
 # What rounding leaves of the largest number, where the model is constant or its intercept large.
 _ROUNDING = 256 * np.finfo(np.float64).eps
 
+_NAMES = {0: "", 1: "main effects", 2: "pairs", 3: "effects of three and more features"}
+_OF_COMBINATIONS = "effects of combinations of columns"
+_MOST_NOTES = 2
 # Effects of one feature, of up to two and of more; what they may still explain; the remainder.
 _KINDS = (
     ("Main effects", "main effects", "interactions"),
     ("Main effects and pairs", "pairs", "interactions of three or more features"),
     ("The effects", "pairs", "larger interactions"),
 )
-# From this share on it is said that effects may explain more: a tenth of a percent, rounded.
-_LEAST_MISSED = 5e-4
 
 State = Literal["good", "part", "bad"]
 
@@ -61,10 +65,13 @@ class Verdict:
     lines : tuple of str
         At most three sentences: whether effects add up to the model, whether interactions
         contain main effects, and what the rows leave open. Empty without a certificate.
+    alarm : str
+        The error that makes the state bad; empty for any other state.
     """
 
     state: State
     lines: tuple[str, ...]
+    alarm: str = ""
 
 
 def verdict(d: Decomposition) -> Verdict:
@@ -72,8 +79,8 @@ def verdict(d: Decomposition) -> Verdict:
     c = d.certificate
     covers = bool(np.all(_explained_share(d) >= _NEARLY_ALL))
     if c is None:
-        lines = () if d.remainder is None else (_explained(d),)
-        return Verdict("good" if covers else "part", lines)
+        said = () if d.remainder is None else (_explained(d),)
+        return Verdict("good" if covers else "part", said)
     parts = d.covariances_at_hand or {s: part.variance for s, part in d.components.items()}
     variance = np.sum([np.broadcast_to(part, d.n_outputs) for part in parts.values()], axis=0)
     deviation = np.sqrt(np.maximum(variance, 0.0)) * np.ones(d.n_outputs)
@@ -83,11 +90,76 @@ def verdict(d: Decomposition) -> Verdict:
     worst = float(np.max(known, initial=0.0))
     is_harmless = worst * c.scale <= allowed
     state: State = "bad" if not is_harmless else "good" if covers and not c.edits else "part"
-    purity = _purity_words(d, c) if is_harmless else _alarm(c, worst)
-    return Verdict(state, tuple(filter(None, (_sum_words(d, c), purity, _open_words(d, c)))))
+    alarm = "" if is_harmless else _alarm(c, worst)
+    lines = (_sum_words(d, c), alarm or _purity_words(d, c), _open_words(d, c))
+    return Verdict(state, tuple(filter(None, lines)), alarm)
 
 
-def columns_words(d: Decomposition) -> str:
+def shares_words(d: Decomposition, ranking: Ranking) -> str:
+    """Return the shares of main effects, pairs and more, which add up to 100%."""
+    combined = d.inputs.combined
+
+    def is_combined(subset: Subset) -> bool:
+        # The effect of a feature that combines several columns is no main effect of a column.
+        return len(subset) == 1 and subset[0] in combined
+
+    sums: dict[str, float] = {}
+    for subset in sorted(ranking.order, key=lambda s: (len(s) or np.inf, is_combined(s))):
+        kind = _OF_COMBINATIONS if is_combined(subset) else _NAMES[min(len(subset), 3)]
+        sums[kind] = sums.get(kind, 0.0) + ranking.shares[subset]
+    shares = np.array([*sums.values()])
+    if np.isnan(shares).any() or not shares.any():
+        return "" if d.remainder is None else _explained(d)
+    percent = np.floor(100 * shares)
+    # What rounding down leaves goes to the largest parts that were cut off.
+    short = round(100 - float(percent.sum()))
+    percent[np.argsort(percent - 100 * shares, kind="stable")[:short]] += 1
+    found = dict(zip(sums, percent + 0.0, strict=True))
+    rest = found.pop("", 0.0)
+    words = ", ".join(f"{kind} {part:.0f}%" for kind, part in found.items())
+    left = f"; {rest:.0f}% are {_of_remainder(d)}" if rest else ""
+    return f"{words[:1].upper()}{words[1:]}{left}."
+
+
+def _of_remainder(d: Decomposition, digits: int = 0) -> str:
+    """Return what the remainder consists of; `digits` are those of shares."""
+    if d.call is not None and d.call.named.get("interactions", "None") != "None":
+        return "not shown"
+    missed = None if d.certificate is None else d.certificate.missed
+    if missed is None:
+        return "in the remainder"
+    _, could, larger = _KINDS[min(max(map(len, d.components), default=1), len(_KINDS)) - 1]
+    is_seen = round(missed, digits + 2) > 0
+    return f"{larger} (up to {missed:.{digits}%} could still be {could})" if is_seen else larger
+
+
+def notes(d: Decomposition, ranking: Ranking) -> list[str]:
+    """Return what must be known of effects when they are shown, at most two sentences."""
+    c, known = d.certificate, d.origin.identifiability
+    found = [] if c is None else [*c.edits[-1:], verdict(d).alarm]
+    found += [spread_words(d)]
+    found += [group.sentence for group in ranking.collinear[:1]]
+    found += [] if c is None else [_undetermined_words(c, d)]
+    if known is not None and not known.is_unique:
+        which = "the smallest" if known.is_least_norm else "one"
+        found.append(f"The rows do not determine all effects: this is {which} of many solutions.")
+    return [*filter(None, [*found, measure_words(d), _columns_words(d)])][:_MOST_NOTES]
+
+
+def spread_words(d: Decomposition) -> str:
+    """Return how many trainings there are, and how many effects have no sign; empty for one."""
+    if d.spread is None:
+        return ""
+    spread, how = d.spread, f" ({d.spread.how})" if d.spread.how else ""
+    without = len(spread.no_clear_sign())
+    whole = sum(np.count_nonzero(np.any(spread.variances(s) > 0, axis=0)) for s in spread.stacked)
+    return (
+        f"{spread.n_models} trainings{how}: {without} of {whole} effects have no clear sign (their "
+        f"{LEVEL:.0%} bands include zero nearly everywhere)."
+    )
+
+
+def _columns_words(d: Decomposition) -> str:
     """Return in a sentence that features are no raw columns of a pipeline; empty where they are."""
     model = d.origin.model
     is_pipeline = model is not None and "Pipeline(" in model.kind
@@ -104,18 +176,13 @@ def measure_words(d: Decomposition) -> str:
     n_rows = d.origin.measure_rows
     if d.origin.copies < 2:
         return ""
-    words = f"The {n_rows} rows were smoothed"
     n_cells: dict[int, int] = {}
     for component in d.tensor_components().values():
         for j, axis in zip(component.features, component.axes, strict=True):
             n_cells[j] = max(n_cells.get(j, 1), axis.n_cells)
-    combinations = prod(n_cells.values())
-    if combinations < _MANY * n_rows:
-        return f"{words} by the amount that best predicts rows left out."
-    return (
-        f"{words}: they cover only a few of the {rounded_count(combinations)} combinations of "
-        "values that the model distinguishes, and unsmoothed effects would be noisy."
-    )
+    if prod(n_cells.values()) < _MANY * n_rows:
+        return "Smoothed by the amount that best predicts rows left out."
+    return f"Smoothed: {in_groups(n_rows)} rows leave most combinations of values empty."
 
 
 def explained_words(d: Decomposition) -> str:
@@ -166,28 +233,22 @@ def _explained(d: Decomposition, fitted: str = "") -> str:
 def _sum_words(d: Decomposition, c: Certificate) -> str:
     fitted = c.fitted_share
     if c.edits:
-        before = ""
-        if fitted:
-            before = f"; before the edits, they explained {min(fitted):.2%} of its variance"
-        return f"Effects were edited, so they no longer add up to the model{before}."
+        return "Effects were edited, so they no longer add up to the model."
     if d.remainder is None and c.additivity is None:
         return ""
     if d.remainder is None:
         return f"The effects add up to the model (relative error {c.additivity:.0e})."
-    shares = np.array(fitted) if fitted else _explained_share(d)
+    shares = _explained_share(d)
     if c.missed is None or np.any(np.isnan(shares)):
         return _explained(d, "fitted " * bool(fitted))
     low, high = float(shares.min()), float(shares.max())
     explained, left = f"{low:.1%}", f"{1 - low:.1%}"
     if high > low:
         explained, left = f"{low:.1%} to {high:.1%} (by output)", f"{1 - high:.1%} to {left}"
-    kind, could, larger = _KINDS[min(max(map(len, d.components), default=1), len(_KINDS)) - 1]
-    rest = larger
-    if c.missed >= _LEAST_MISSED:
-        rest += f" (up to {c.missed:.1%} could still be {could})"
-    if d.call is not None and d.call.named.get("interactions", "None") != "None":
-        rest = "not shown"
-    return f"{kind} explain {explained} of the model; {left} is {rest}.{_least_explained(d)}"
+    kind, *_ = _KINDS[min(max(map(len, d.components), default=1), len(_KINDS)) - 1]
+    rest = _of_remainder(d, 1)
+    whole = "the variance of the predictions"
+    return f"{kind} make up {explained} of {whole}; {left} are {rest}.{_least_explained(d)}"
 
 
 def _least_explained(d: Decomposition) -> str:
@@ -196,7 +257,7 @@ def _least_explained(d: Decomposition) -> str:
     if d.n_outputs == 1 or not np.any(shares < _NEARLY_ALL):
         return ""
     least = int(np.nanargmin(shares))
-    return f" They explain least of {d.output_names[least]} ({shares[least]:.1%})."
+    return f" It is least for {d.output_names[least]} ({shares[least]:.1%})."
 
 
 def _alarm(c: Certificate, worst: float) -> str:
@@ -229,6 +290,19 @@ def _purity_words(d: Decomposition, c: Certificate) -> str:
 
 
 def _open_words(d: Decomposition, c: Certificate) -> str:
+    undetermined = _undetermined_words(c, d)
+    if undetermined:
+        return undetermined
+    if c.fit_unidentified:
+        return (
+            "The fit is not unique on these rows, as is usual with many intervals; the smallest "
+            "solution was used."
+        )
+    return "The rows determine all effects." if d.origin.measure_rows else ""
+
+
+def _undetermined_words(c: Certificate, d: Decomposition) -> str:
+    """Return which effects the rows leave open, as a sample or at all; empty if none."""
     named = c.unidentified_terms
     but_for = f" Undetermined: {first_names(named, _MOST_NAMED)}." if named else ""
     if c.sampling_error:
@@ -238,9 +312,4 @@ def _open_words(d: Decomposition, c: Certificate) -> str:
         )
     if c.unidentified or None in d.origin.open_directions.values():
         return f"The rows do not determine all effects.{but_for}"
-    if c.fit_unidentified:
-        return (
-            "The fit is not unique on these rows, as is usual with many intervals; the smallest "
-            "solution was used."
-        )
-    return "The rows determine all effects." if d.origin.measure_rows else ""
+    return ""

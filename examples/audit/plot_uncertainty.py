@@ -49,10 +49,10 @@ print(d)
 print(d.spread)
 
 # %%
-# How far do trainings agree? ``variance_lower`` and ``variance_upper`` bound the variance that an
-# effect would have in one more training, and ``present`` is the share of trainings that have it.
-table = d.importance()
-columns = ["term", "variance", "variance_lower", "variance_upper", "present"]
+# How far do trainings agree? ``size_lower`` and ``size_upper`` bound the size that an effect would
+# have in one more training, and ``present`` is the share of trainings that have it.
+table = d.importance(details=True)
+columns = ["effect", "size", "size_lower", "size_upper", "present"]
 print(table[columns].head(12).to_string(float_format="{:.4f}".format))
 
 # %%

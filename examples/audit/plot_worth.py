@@ -47,18 +47,18 @@ def trained(load):
 # Worth compared with variance
 # ----------------------------
 # Dark bars: the rise of the log loss on held-out people if the effect is left out, with an interval
-# over these people. Light bars: the variance of the effect in the predictions.
+# over these people. Light bars: the share of the effect in the variance of the predictions.
 income = trained(adult)
 worth = tp.effect_worth(*income, progress=False)
 tp.plots.worth(worth, top=12)
 plt.show()
 
 # %%
-# An effect can have variance and no worth. These interactions have the largest variance among the
+# An effect can have size and no worth. These interactions are the largest among the
 # ones that do not visibly help:
 table = worth.to_frame()
 idle = table[(table["order"] == 2) & (table["low"] <= 0)]
-print(idle.nlargest(5, "variance")[["term", "variance_share", "worth", "low", "high"]])
+print(idle.nlargest(5, "size")[["term", "size", "worth", "low", "high"]])
 
 # %%
 # How few are enough?

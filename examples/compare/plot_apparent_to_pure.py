@@ -49,7 +49,7 @@ float(np.abs(before.predict(X) - d.predict(X)).max())
 # %%
 # But how much of it is interaction?
 shares = {
-    name: own.importance().groupby("order")["variance_share"].sum()
+    name: own.importance(details=True).groupby("order")["share"].sum()
     for name, own in {"as trained": before, "purified": d}.items()
 }
 pd.DataFrame(shares).round(3)
@@ -67,7 +67,7 @@ plt.show()
 # This interaction before and after purification. Before, it looks like the sum of two main effects,
 # and mostly is. Little is left: the colours on the right span about a quarter of the range on the
 # left.
-pairs = before.importance().query("order == 2")["term"]
+pairs = before.importance(order=2)["effect"]
 key = tuple(pairs.iloc[0].split(" & "))
 figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 plots.pair(d, key, before=True, ax=axes[0])

@@ -23,7 +23,8 @@ model = XGBRegressor(n_estimators=150, max_depth=2, learning_rate=0.05, n_jobs=1
 measures = ["empirical", "laplace", "uniform", "independent"]
 by_measure = {name: tp.purify(model, X, weights=name) for name in measures}
 shares = {
-    name: d.importance().groupby("order")["variance_share"].sum() for name, d in by_measure.items()
+    name: d.importance(details=True).groupby("order")["share"].sum()
+    for name, d in by_measure.items()
 }
 pd.DataFrame(shares).rename(index={1: "main effects", 2: "pairs"}).round(3)
 

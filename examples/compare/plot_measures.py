@@ -113,4 +113,4 @@ for title, effect, truth in panels:
 # few percent.
 h = tp.h_statistics(model, X)
 print(h.pairs().round(3).to_string())
-print(purified.importance()[["term", "variance_share", "covariance_share"]].round(3).to_string())
+print(purified.importance().round(3).to_string())

@@ -30,9 +30,8 @@ d
 d.verify(model, X)
 
 # %%
-# How much of the prediction's variance is due to each effect? The first share compares the
-# effects' own variances; the second, their covariance with the whole prediction, also counts
-# what effects have in common because features are correlated.
+# How large is each effect? The size is its standard deviation, in the units of the prediction; the
+# share is that of the variance of the prediction, by covariance.
 d.importance().head(8).round(4)
 
 # %%
@@ -48,7 +47,7 @@ plt.show()
 # %%
 # Here is one of them. Before purification it mostly shows the two main effects; afterwards only the
 # part that they cannot explain. Hatched cells have no patients.
-pairs = d.importance().query("order == 2")["term"]
+pairs = d.importance(order=2)["effect"]
 key = tuple(pairs.iloc[0].split(" & "))
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 plots.pair(d, key, before=True, ax=left)

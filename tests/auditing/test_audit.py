@@ -126,7 +126,7 @@ def test_structure_of_an_xgboost_model_is_found(X):
     # An AND is two main effects and an interaction: the trees show the interaction only.
     assert found(audited, "hidden effect") == {"a", "b"}
     d = audited.decomposition
-    table = d.importance().set_index("term")["variance_share"]
+    table = d.importance().set_index("effect")
     assert set(table.index[:3]) == {"a", "b", "a & b"}
     severities = [finding.severity for finding in audited.findings]
     assert severities == sorted(severities, reverse=True)

@@ -14,10 +14,8 @@ from sklearn.preprocessing import StandardScaler
 import treepurify as tp
 from tests.report.pages import Page
 from treepurify.auditing.findings import Finding, FindingKind, fold_findings
-from treepurify.auditing.interplay import collinear_effects
 from treepurify.auditing.ranked_findings import AuditEvidence, audit_decompositions
 from treepurify.auditing.support import _fewest_cells, _jumps
-from treepurify.origin import Concurvity
 
 lightgbm = pytest.importorskip("lightgbm")
 xgboost = pytest.importorskip("xgboost")
@@ -289,34 +287,3 @@ def test_the_summary_says_what_part_of_the_model_was_audited():
     assert f"These effects explain {100 * share:.2f}% of the model's variance" in str(audit)
     assert share < 0.95
     assert "not audited" not in str(audited(deep(X["a"], max_depth=1)))
-
-
-def test_derived_columns_that_repeat_their_sources_are_one_finding():
-    catboost = pytest.importorskip("catboost")
-    random = np.random.default_rng(0)
-    rows = pd.DataFrame(
-        {
-            "plan": random.choice(["basic", "plus", "pro"], 2000),
-            "city": random.choice(list("abcdefgh"), 2000),
-            "age": random.integers(18, 80, 2000),
-        }
-    )
-    y = (rows["plan"] == "pro") * (rows["age"] > 45) + (rows["city"] < "d") * (rows["age"] < 30)
-    # Below 200 iterations CatBoost combines nothing by default.
-    options = {"iterations": 40, "max_ctr_complexity": 4, "learning_rate": 0.2, "thread_count": 1}
-    options |= {"verbose": 0, "allow_writing_files": False}
-    model = catboost.CatBoostRegressor(cat_features=["plan", "city"], random_seed=0, **options)
-    d = tp.purify(model.fit(rows, y), rows, weights="empirical", progress=False)
-    plan, city = d.feature_names.index("plan"), d.feature_names.index("city")
-    made = [j for j, spec in enumerate(d.inputs.features) if "plan" in spec.made_from]
-    assert len(made) > 1
-    pairs = [*((plan, j) for j in made), (plan, city)]
-    total = sum(d.covariances.values())[0]
-    shared = tuple(Concurvity(pair, 2, (1.5 * total,)) for pair in pairs)
-    d = replace(d, origin=replace(d.origin, concurvity=shared))
-    (finding,) = collinear_effects(d, 0.01)
-    assert "determine each other" in finding.sentence
-    assert {feature for effect in finding.effects for feature in effect} == {plan, city, *made}
-    assert finding.numbers["directions"] == 2 * len(pairs)
-    assert finding.severity == 1
-    assert finding.sentence.count(",") < 12

@@ -389,8 +389,8 @@ def test_sides_are_called_by_their_names_in_every_sentence(model, data, measures
         place = c.places.iloc[0]
         assert f"{place['first']:+.3g} ({first}), {place['second']:+.3g} ({second})" in said
         shares = c.orders.set_index("order").loc[1]
-        carried = f"{shares['share_first']:.1%} ({first}), {shares['share_second']:.1%} ({second})"
-        assert f"Main effects account for {carried} of the summed variances" in said
+        carried = f"{shares['share_first']:.0%} ({first}), {shares['share_second']:.0%} ({second})"
+        assert f"Main effects account for {carried} of the variance of the predictions" in said
         if names is not None:
             assert "first" not in said
             assert "second" not in said

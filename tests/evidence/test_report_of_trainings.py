@@ -37,17 +37,17 @@ def test_the_section_says_what_the_spread_says(tmp_path, n_classes):
     assert expected in page.text
     assert section.pictures
     head, rows = section.tables[0][0], page.rows("Several trainings")
-    frame = d.spread.importance().sort_values("variance_upper", ascending=False, kind="stable")
+    frame = d.spread.importance().sort_values("size_upper", ascending=False, kind="stable")
     assert len(rows) == len(frame)
     for cells, row in zip(rows, frame.to_dict("records"), strict=True):
         shown = dict(zip(head, cells, strict=True))
-        assert shown["Effect"] == row["term"]
-        expected = [row["variance_lower"], row["variance_upper"], row["training_variance"]]
+        assert shown["Effect"] == row["effect"]
+        expected = [row["size_lower"], row["size_upper"], row["training_size"]]
         found = [
             number(shown[name])
             for name in ("Size in one more training: from", "to", "Trainings differ by")
         ]
-        np.testing.assert_allclose(found, np.sqrt(expected), rtol=1e-3, atol=1e-9)
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-9)
 
 
 def test_a_single_training_has_no_section(tmp_path):

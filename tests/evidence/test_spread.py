@@ -89,11 +89,11 @@ def test_importance(d):
         np.testing.assert_allclose(d.spread.variances(subset)[:, 0], variances, atol=1e-14)
         size = np.sqrt(variances)
         half = stats.t.ppf(0.95, 5) * size.std(ddof=1) * np.sqrt(1 + 1 / 6)
-        np.testing.assert_allclose(row["variance_upper"], (size.mean() + half) ** 2, atol=1e-14)
-        lower = max(size.mean() - half, 0) ** 2
-        np.testing.assert_allclose(row["variance_lower"], lower, atol=1e-14)
+        np.testing.assert_allclose(row["size_upper"], size.mean() + half, atol=1e-14)
+        lower = max(size.mean() - half, 0)
+        np.testing.assert_allclose(row["size_lower"], lower, atol=1e-14)
         off = np.sum(mass * values.var(axis=0, ddof=1))
-        np.testing.assert_allclose(row["training_variance"], off, atol=1e-14)
+        np.testing.assert_allclose(row["training_size"] ** 2, off, atol=1e-14)
         assert row["present"] == np.mean(np.array(variances) > 1e-18)
 
 
@@ -102,7 +102,7 @@ def test_a_pair_that_only_some_refits_have():
     pair = GradientBoostingRegressor(max_depth=2, n_estimators=1).fit(X, X[:, 0] * X[:, 1])
     stumps = GradientBoostingRegressor(max_depth=1, n_estimators=1).fit(X, X[:, 0])
     d = tp.purify([pair, stumps, stumps, stumps], X, weights="empirical", progress=False)
-    table = d.spread.importance().set_index("term")
+    table = d.spread.importance().set_index("effect")
     assert table.loc["x0 & x1", "present"] == 0.25
     assert table.loc["x0", "present"] == 1.0
 
@@ -122,9 +122,9 @@ def test_what_is_not_there(d):
 
 
 def test_importance_of_the_decomposition_has_the_same_numbers(d):
-    table = d.importance().set_index("term")
-    of_spread = d.spread.importance().set_index("term")
-    for name in ("variance_lower", "variance_upper", "training_variance", "present"):
+    table = d.importance(details=True).set_index("effect")
+    of_spread = d.spread.importance().set_index("effect")
+    for name in ("size_lower", "size_upper", "training_size", "present"):
         np.testing.assert_array_equal(table.loc[of_spread.index, name], of_spread[name])
     assert "6 trainings (bootstrap)" in repr(d)
 
@@ -137,16 +137,17 @@ def test_the_remainder_has_no_interval():
         )
         for _ in range(2)
     ]
-    table = tp.purify(models, X, weights="empirical", progress=False).importance().set_index("term")
-    assert np.isnan(table.loc["remainder", "variance_upper"])
-    assert table.loc["x0", "training_variance"] == 0.0
+    d = tp.purify(models, X, weights="empirical", progress=False)
+    table = d.importance(details=True).set_index("effect")
+    assert np.isnan(table.loc["remainder", "size_upper"])
+    assert table.loc["x0", "training_size"] == 0.0
 
 
-def test_variances_of_all_outputs_together():
+def test_the_size_of_all_outputs_together():
     X = np.random.default_rng(0).uniform(size=(200, 2))
     models = tp.refit(RandomForestRegressor(n_estimators=2, max_depth=2), X, X, n=4, progress=False)
     spread = tp.purify(models, X, weights="empirical", progress=False).spread
-    size = np.sqrt(spread.variances("x0").sum(axis=1))
+    size = np.sqrt(spread.variances("x0").mean(axis=1))
     half = stats.t.ppf(0.95, 3) * size.std(ddof=1) * np.sqrt(1.25)
-    _, upper = spread.variance_interval("x0", together=True)
-    np.testing.assert_allclose(upper, [(size.mean() + half) ** 2])
+    _, upper = spread.size_interval("x0", together=True)
+    np.testing.assert_allclose(upper, [size.mean() + half])

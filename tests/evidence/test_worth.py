@@ -308,7 +308,7 @@ def test_the_table_and_the_summary():
     frame = worth.to_frame()
     assert frame["worth"].is_monotonic_decreasing
     assert set(frame["term"]) == {d.term_name(subset) for subset in d}
-    assert frame["variance_share"].sum() == pytest.approx(1)
+    assert frame["share"].sum() == pytest.approx(1)
     assert np.all(frame["low"] <= frame["high"])
     assert str(worth).startswith(f"Worth of {len(d)} effects on 200 held-out rows")
     with pytest.raises(UnknownComponentError):

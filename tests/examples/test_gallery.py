@@ -59,13 +59,13 @@ def test_gallery_explains_a_deep_model(gallery):
     d = names["d"]
     assert d.feature_names == ("income", "debt", "age", "years of debt", "job")
     assert d.remainder is not None
-    assert d.importance()["term"].iloc[0] == "income"
+    assert d.importance()["effect"].iloc[0] == "income"
 
 
 def test_gallery_audit_finds_the_interaction_that_was_put_in(gallery):
     pytest.importorskip("interpret")
     names = gallery("plot_audit")
-    pairs = names["d"].importance().query("order == 2")["term"]
+    pairs = names["d"].importance(2)["effect"]
     assert pairs.iloc[0] == "floor & lift"
     assert {"hidden effect"} <= {finding.kind for finding in names["found"].findings}
     difference = names["ebm"].predict(names["flats"]) - names["model"].predict(names["flats"])
@@ -95,7 +95,7 @@ def test_gallery_audit_of_an_ebm_finds_what_was_moved(gallery):
 def test_gallery_trees_agree_with_the_closed_form(gallery):
     names = gallery("plot_closed_form")
     assert 0 < names["worst"] < 2e-6
-    assert names["from_trees"].importance()["term"].isin(["soil & water"]).any()
+    assert names["from_trees"].importance()["effect"].isin(["soil & water"]).any()
 
 
 def test_gallery_groups_are_those_of_the_function(gallery):
@@ -106,10 +106,7 @@ def test_gallery_groups_are_those_of_the_function(gallery):
 
 def test_gallery_apparent_interactions_are_main_effects(gallery, capsys):
     names = gallery("plot_apparent_to_pure")
-    before, after = (
-        names[name].importance().query("order == 1")["variance_share"].sum()
-        for name in ("before", "d")
-    )
+    before, after = (names[name].importance(1)["share"].sum() for name in ("before", "d"))
     assert before < 0.05
     assert after > 0.9
     assert "AND intercept 0.25, each main effect [-0.25  0.25]" in capsys.readouterr().out
@@ -212,7 +209,7 @@ def test_gallery_quotes_what_the_audits_say(gallery):
     assert "workclass & occupation" in open_pairs
     assert "not 0." in finding("bicycles", "hidden effect", "yr").sentence
     finding("bicycles", "identifiability", "temp", "atemp")
-    shares = names["bicycles"].decomposition.importance().set_index("term")["variance_share"]
+    shares = names["bicycles"].decomposition.importance().set_index("effect")["share"]
     assert shares["hr"] == pytest.approx(0.75, abs=0.03)
     assert shares["yr"] == pytest.approx(0.1, abs=0.02)
 

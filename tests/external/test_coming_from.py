@@ -289,7 +289,7 @@ def test_sobol_indices_by_their_definition():
 
     everything = variance({0, 1, 2})
     d = tp.purify(trees, X, weights="independent", progress=False)
-    own = d.importance().set_index("term")["covariance_share"]
+    own = d.importance().set_index("effect")["share"]
     found = tp.interaction_indices(trees, X, progress=False)
     total = found.feature_total[0] / found.variance_by_order[0].sum()
     for feature in range(3):

@@ -100,7 +100,7 @@ def test_every_effect_has_mean_zero_given_fewer_features(purified):
 def test_shares_of_the_variance_sum_to_one(purified):
     _, X, d, _ = purified
     table = d.importance()
-    assert table["covariance_share"].sum() == pytest.approx(1.0, abs=1e-9)
+    assert table["share"].sum() == pytest.approx(1.0, abs=1e-9)
     contributions = d.contributions(X)
-    largest = table["term"].iloc[0]
-    assert table["variance"].iloc[0] == pytest.approx(contributions[largest].var(ddof=0))
+    largest = table["effect"].iloc[0]
+    assert table["size"].iloc[0] == pytest.approx(contributions[largest].std(ddof=0))

@@ -69,7 +69,6 @@ KINDS = {
     "sets": "result",
     "show": "choice",
     "show_empty": "flag",
-    "sort_by": "choice",
     "to": "path",
     "tolerance": "share",
     "threshold": "number",
@@ -322,7 +321,7 @@ def repeated_training() -> Iterator[Call]:
     yield Call("refit", tp.refit, {**small, "n": 2, "progress": False}, kinds)
     spread = w["several"].spread
     names = ("band", "covers_zero", "mean", "standard_deviation", "standard_error", "values")
-    for name in (*names, "variances", "training_variance", "variance_interval"):
+    for name in (*names, "variances", "training_variance", "size_interval"):
         yield Call(f"Spread.{name}", getattr(spread, name), {"key": "a"})
     yield Call("Spread.importance", spread.importance)
     yield Call("Spread.present", spread.present)

@@ -36,7 +36,7 @@ def test_their_sum_is_that_of_their_margins():
     wide = with_one_code_more(two)
     X = rows_beside_cuts(wide, 300, seed=1)
     np.testing.assert_array_equal(wide.margin(X), two.margin(X))
-    joined = weighted_sum([one, wide], [0.25, 2.0], one.output_names, one.source)
+    joined = weighted_sum([one, wide], [0.25, 2.0], one.output_names)
     assert [spec.n_codes for spec in joined.features] == [spec.n_codes for spec in wide.features]
     expected = 0.25 * one.margin(X) + 2.0 * wide.margin(X)
     np.testing.assert_allclose(joined.margin(X), expected, atol=1e-12)

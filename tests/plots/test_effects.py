@@ -227,45 +227,43 @@ def test_color_limit_leaves_out_rare_outliers():
     assert color_limit(np.zeros((2, 2)), mass, axes) == 1.0
 
 
-def test_importance_shows_shares(numeric):
+def test_importance_shows_sizes(numeric):
     ax = importance(numeric, top=3)
     table = numeric.importance()
-    labels = [text.get_text() for text in ax.get_yticklabels()]
-    assert labels[:3] == list(table["term"][:3])
-    assert labels[3] == f"{len(table) - 3} more"
+    assert [text.get_text() for text in ax.get_yticklabels()] == list(table["effect"][:3])
     widths = sorted((bar.get_width() for bar in ax.patches), reverse=True)
-    shares = table["covariance_share"]
-    np.testing.assert_allclose(widths[:3], shares[:3])
-    assert sum(widths) == pytest.approx(1.0)
+    np.testing.assert_allclose(widths, table["size"][:3])
+    label = ax.get_xlabel().replace("\n", " ")
+    assert f"{len(numeric) - 3} smaller ones are not drawn" in label
+    pairs = importance(numeric, order=2)
+    names = [text.get_text() for text in pairs.get_yticklabels()]
+    assert names == list(numeric.importance(2)["effect"][:15])
 
 
-def test_importance_by_covariance():
+def test_importance_of_effects_that_cancel():
     rng = np.random.default_rng(0)
     first = rng.normal(size=2000)
     X = np.column_stack([first, first + 0.3 * rng.normal(size=2000), rng.normal(size=2000)])
     # The second feature works against the first, which it goes together with.
     model = GradientBoostingRegressor(max_depth=2, n_estimators=100, random_state=0)
     d = tp.purify(model.fit(X, X[:, 0] - 0.8 * X[:, 1] + 0.3 * X[:, 2]), X, weights="empirical")
-    ax = importance(d, sort_by="covariance", top=20)
-    table = d.importance().set_index("term")["covariance_share"]
+    ax = importance(d, top=20)
+    table = d.importance().set_index("effect")
     (group,) = d.ranking.groups
     names = [text.get_text() for text in ax.get_yticklabels()]
     bars = sorted(ax.patches, key=lambda bar: bar.get_y())
     drawn = dict(zip(names, [bar.get_width() for bar in bars], strict=True))
-    assert drawn.pop(group.name) == pytest.approx(table[list(group.names)].sum())
+    assert drawn.pop(group.name) == pytest.approx(np.sqrt(group.variance))
     assert list(drawn) == list(table.index)
-    np.testing.assert_allclose([*drawn.values()], table)
-    assert table.min() < -0.05
-    assert ax.get_xlim()[0] < table.min()
-    with pytest.raises(
-        tp.errors.InvalidInputError, match='sort_by must be "covariance" or "variance"'
-    ):
-        importance(d, sort_by="mean")
+    np.testing.assert_allclose([*drawn.values()], table["size"])
+    assert table["share"].min() < -0.05
+    texts = [text.get_text().replace("\N{MINUS SIGN}", "-") for text in ax.texts]
+    for name, share in table["share"].items():
+        assert any(text.endswith(f"({share:z.0%})") for text in texts), name
+    with pytest.raises(tp.errors.InvalidInputError, match="order must be a whole number"):
+        importance(d, order=0)
     alone = tp.purify_tensors({(0,): [0.0, 1.0]}, {(0,): [1.0, 1.0]})
-    with pytest.raises(
-        tp.errors.InvalidInputError, match="covariances with the model are not known"
-    ):
-        importance(alone, sort_by="covariance")
+    assert not any("%" in text.get_text() for text in importance(alone).texts)
 
 
 def test_several_outputs():
@@ -280,8 +278,8 @@ def test_several_outputs():
         counts = cells_that_count(d["x0"].values[:, 2], d["x0"].mass, d["x0"].axes)
         np.testing.assert_array_equal(steps, np.where(counts, d["x0"].values[:, 2], np.nan))
         assert "2" in ax.get_ylabel()
-    widths = sum(bar.get_width() for bar in importance(d).patches)
-    assert widths == pytest.approx(1.0)
+    widths = sorted((bar.get_width() for bar in importance(d).patches), reverse=True)
+    np.testing.assert_allclose(widths, d.importance()["size"])
     with pytest.raises(tp.errors.InvalidInputError, match="no output 3"):
         main_effect(d, "x0", output=3)
     with pytest.raises(tp.errors.InvalidInputError, match="no output 'z'; outputs are 0, 1, 2"):

@@ -20,10 +20,10 @@ def world():
 def test_bars_are_shares_of_worth_and_variance(world):
     found = tp.effect_worth(*world, progress=False)
     ax = plots.worth(found, top=3)
-    table = found.to_frame().sort_values("variance", ascending=False).head(3)
+    table = found.to_frame().sort_values("size", ascending=False).head(3)
     first, second = ([bar.get_width() for bar in container] for container in ax.containers)
     np.testing.assert_allclose(first, table["worth_share"])
-    np.testing.assert_allclose(second, table["variance_share"])
+    np.testing.assert_allclose(second, table["share"])
     assert [label.get_text() for label in ax.get_yticklabels()] == list(table["term"])
     (intervals,) = ax.collections
     ends = np.array([segment[:, 0] for segment in intervals.get_segments()])

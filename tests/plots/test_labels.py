@@ -87,7 +87,7 @@ FIGURES = {
         for parts in ("terms", "shapley")
     },
     "importance": lambda c: plots.importance(c.d),
-    "importance by covariance": lambda c: plots.importance(c.d, sort_by="covariance"),
+    "importance of pairs": lambda c: plots.importance(c.d, order=2),
     "beeswarm": lambda c: plots.beeswarm(c.d, c.X),
     "summary": lambda c: plots.summary(c.d)[0],
     "network": lambda c: plots.network(c.d),

@@ -2,6 +2,7 @@
 
 import threading
 from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -130,6 +131,14 @@ def test_variances_add_up_under_a_product_mass():
     assert sum(parts) == pytest.approx(variance, rel=1e-12)
 
 
+def tables(effects, mass, axes):
+    """Effects with their cells, as components have them."""
+    return {
+        s: SimpleNamespace(values=values, mass=mass[s], axes=axes[s])
+        for s, values in effects.items()
+    }
+
+
 def test_purity_is_measured_where_it_fails():
     shape = (3, 4)
     joint = joint_mass(shape)
@@ -138,15 +147,16 @@ def test_purity_is_measured_where_it_fails():
     mass, own_axes = margins(joint, closure), {s: tuple(axes[j] for j in s) for s in closure}
     pure = purify_effects(effects, mass, own_axes, progress=silent).effects
     scale = float(np.abs(effects.tensors[(0, 1)].values).max())
-    clean = measure_purity(pure, mass, own_axes, scale)
+    clean = measure_purity(tables(pure, mass, own_axes), scale)
     assert max(clean.conditional_mean, clean.cosine) <= 1e-13
     spoilt = dict(pure)
     shift = np.random.default_rng(0).normal(size=(3, 1, 1))
     spoilt[(0, 1)] = pure[(0, 1)] + 0.01 * shift
-    found = measure_purity(spoilt, mass, own_axes, scale)
+    found = measure_purity(tables(spoilt, mass, own_axes), scale)
     assert found.conditional_mean == pytest.approx(0.01 * np.abs(shift).max() / scale)
     product = (joint[..., None] * spoilt[(0, 1)] * pure[(0,)][:, None]).sum()
-    row = next(p for p in subset_pairs(spoilt, mass, own_axes, scale) if p.inside == (0,))
+    pairs = subset_pairs(tables(spoilt, mass, own_axes), scale)
+    row = next(p for p in pairs if p.inside == (0,))
     assert row.inner_product == pytest.approx(product)
     norms = [
         np.sqrt((joint[..., None] * spoilt[(0, 1)] ** 2).sum()),
@@ -169,10 +179,12 @@ def test_mains_on_finer_axes_are_independent_within_a_coarse_cell():
     effects = {(0,): main, (0, 1): coarse_values}
     mass = {(0,): joint.sum(axis=1), (0, 1): joint.reshape(3, 2, 4).sum(axis=1)}
     axes = {(0,): (fine,), (0, 1): (coarse, columns)}
-    found = {p.inside: p for p in subset_pairs(effects, mass, axes, 1.0) if len(p.subset) == 2}
+    pairs = subset_pairs(tables(effects, mass, axes), 1.0)
+    found = {p.inside: p for p in pairs if len(p.subset) == 2}
     effects[0, 1] = refine(coarse_values, axes[0, 1], (fine, columns))
     mass[0, 1], axes[0, 1] = joint, (fine, columns)
-    truth = {p.inside: p for p in subset_pairs(effects, mass, axes, 1.0) if len(p.subset) == 2}
+    pairs = subset_pairs(tables(effects, mass, axes), 1.0)
+    truth = {p.inside: p for p in pairs if len(p.subset) == 2}
     for inside in ((), (0,), (1,)):
         for figure in ("inner_product", "cosine", "conditional_mean"):
             expected = getattr(truth[inside], figure)

@@ -76,10 +76,10 @@ def test_page_begins_with_what_the_model_does(d, page):
 def test_table_has_the_sizes_and_shares_of_the_ranking(d, page):
     frame = d.importance()
     rows = page.rows("Effects")
-    assert [row[0].strip() for row in rows] == frame["term"].tolist()
+    assert [row[0].strip() for row in rows] == frame["effect"].tolist()
     for cells, row in zip(rows, frame.to_dict("records"), strict=True):
-        assert number(cells[1]) == pytest.approx(np.sqrt(row["variance"]), rel=1e-3)
-        assert number(cells[2]) == pytest.approx(row["covariance_share"], rel=6e-3, abs=1e-5)
+        assert number(cells[1]) == pytest.approx(row["size"], rel=1e-3)
+        assert number(cells[2]) == pytest.approx(row["share"], rel=6e-3, abs=1e-5)
     before = {d.term_name(s): np.sqrt(c.variance[0]) for s, c in d.as_trained().components.items()}
     for cells in rows:
         assert number(cells[3]) == pytest.approx(before[cells[0].strip()], rel=1e-3, abs=1e-9)
@@ -126,14 +126,12 @@ def test_certificate_and_origin_close_the_page(d, page):
 
 
 def test_the_page_says_how_much_the_effects_explain(deep, tmp_path):
-    d, model, X = deep
+    d, *_ = deep
     section = Page(write_html(d, tmp_path / "deep.html", top=1, **QUIET))["What may mislead"]
-    predicted = model.predict(X).astype(float)
-    shown = d.intercept[0] + sum(c.on_rows(X)[:, 0] for c in d.components.values())
-    explained = 1 - np.var(predicted - shown) / np.var(predicted)
+    explained = 1 - d.ranking.shares[()]
     assert explained < 0.9
     assert set(section.states) == {"part"}
-    said = float(re.search(r"explain ([\d.]+)%", section.text).group(1))
+    said = float(re.search(r"make up ([\d.]+)%", section.text).group(1))
     assert said == pytest.approx(100 * explained, abs=0.06)
     assert "remainder" in Page(tmp_path / "deep.html")["Effects"].text
 
@@ -215,12 +213,9 @@ def test_several_outputs(tmp_path):
     model = GradientBoostingClassifier(n_estimators=3, max_depth=2).fit(X, y)
     d = tp.purify(model, weights="uniform", **QUIET)
     page = Page(write_html(d, tmp_path / "d.html", **QUIET))
-    assert page["Effects"].tables[0][0][1] == "Output"
-    assert {row[1] for row in page.rows("Effects")} == {
-        "class 'low'",
-        "class 'mid'",
-        "class 'high'",
-    }
+    assert page["Effects"].tables[0][0][1] == "Size (standard deviation, over 3 outputs)"
+    for row, line in zip(page.rows("Effects"), d.ranking.lines, strict=True):
+        assert number(row[1]) == pytest.approx(line.size, rel=1e-3)
 
 
 def test_constant_model(tmp_path):

@@ -224,7 +224,7 @@ def test_joint_tables_that_are_refused(table, message):
     [
         ((5,), "must be different positions from 0 to 3, got"),
         ((-1,), "must be a whole number of at least 0, got -1"),
-        ((0, 0), "must be different positions, got"),
+        ((0, 0), "must be different positions, such as"),
     ],
 )
 def test_features_of_joint_tables_that_are_refused(features, message):

@@ -1,34 +1,6 @@
 """The box of cells that each leaf of an ensemble covers."""
 
-import numpy as np
-
 from treepurify._kernels.compiling import kernel, part
-
-
-@kernel
-def mark_pairs(tree_ptr, feature, left, right, together):
-    """Mark which features occur on a path below which: ``together[above, below]``.
-
-    ``feature`` is -1 for leaves.
-    """
-    # The node to visit, and how many features stand above it.
-    stack = np.empty(len(feature) + 1, dtype=np.int64)
-    depth = np.empty(len(feature) + 1, dtype=np.int64)
-    above = np.empty(len(feature) + 1, dtype=np.int64)
-    for tree in range(len(tree_ptr) - 1):
-        stack[0], depth[0], height = tree_ptr[tree], 0, 1
-        while height > 0:
-            height -= 1
-            node, length = stack[height], depth[height]
-            if feature[node] < 0:
-                continue
-            for k in range(length):
-                together[above[k], feature[node]] = True
-            above[length] = feature[node]
-            for child in (left[node], right[node]):
-                stack[height], depth[height] = child, length + 1
-                height += 1
-
 
 # What `add_runs` knows of the edge from a node up to its parent, and of the cells of a feature.
 PARENT, FEATURE, LOW, HIGH, TAKES_MISSING, TABLE = range(6)

@@ -8,6 +8,7 @@ from treepurify.auditing.findings import PART, Finding, output_words, small_shar
 from treepurify.comparing.apparent import model_variance
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
+from treepurify.terms import listed_names
 
 __all__ = [
     "collinear_effects",
@@ -15,7 +16,7 @@ __all__ = [
     "effects_only_in_interactions",
 ]
 
-_AMOUNTS = {"cancel": "correlation", "copies": "share_of_effect", "open": "directions"}
+_AMOUNTS = {"cancel": "correlation", "copies": "share_of_effect"}
 
 
 def collinear_effects(d: Decomposition, threshold: float) -> list[Finding]:
@@ -36,9 +37,11 @@ def collinear_effects(d: Decomposition, threshold: float) -> list[Finding]:
             continue
         alone = np.sum([d.components[subset].variance for subset in group.members], axis=0)
         apart, together = float(alone.sum()) / total, group.variance / total
+        sizes = [f"{d.ranking.by_effect[subset].size:.3g}" for subset in group.members]
+        joint = np.sqrt(group.variance / d.n_outputs)
         sentence = (
-            f"{group.claim}. One by one they carry {apart:.1%} of the variance of the prediction, "
-            f"together {together:.1%}."
+            f"{group.claim} ({group.reason_words}). Their sizes are {listed_names(sizes)}, that of "
+            f"their sum is {joint:.3g}."
         )
         numbers = {"share_apart": apart, "share_together": together}
         numbers[_AMOUNTS[group.reason]] = group.amount

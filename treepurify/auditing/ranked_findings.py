@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from treepurify.arguments import check_number, check_whole
@@ -185,7 +186,7 @@ class Audit:
         ]
         if share := explained_in_words(d):
             lines.append(f"These effects explain {share}; the rest was not audited.")
-        if d.ranking.sort_by == "covariance":
+        if d.covariances is not None:
             lines.append(
                 "Shares below are variances of effects; the table of effects has shares by "
                 "covariance, which differ."
@@ -197,10 +198,10 @@ class Audit:
         if self.before_after is not None:
             orders = self.before_after.orders
             mains = orders.loc[orders["order"] == 1, ["share_first", "share_second"]].to_numpy()
-            if len(mains):
+            if len(mains) and not isnan(mains.sum()):
                 lines.append(
-                    f"Main effects account for {mains[0, 0]:.1%} of the summed variances of the "
-                    f"effects that the model stores, and {mains[0, 1]:.1%} after purification."
+                    f"Main effects account for {mains[0, 1]:z.0%} of the variance of the "
+                    f"predictions; of the effects as the model stores them, {mains[0, 0]:z.0%}."
                 )
         if not self.findings:
             among = " in these effects" if share else ""
@@ -388,9 +389,7 @@ def _checks_made(
     if n_small := len(set(open_effects(d)) - named):
         solves += f", {n_small} with an ambiguity below the threshold,"
     no_covariances = (
-        ""
-        if d.ranking.sort_by == "covariance"
-        else "covariances are not available under this distribution"
+        "" if d.covariances is not None else "covariances are not available under this distribution"
     )
     rows: list[tuple[FindingKind, str, str]] = [
         ("hidden effect", mains, own_terms),

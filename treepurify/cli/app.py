@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 from treepurify import __version__
 from treepurify.arguments import check_choice
 from treepurify.auditing.audit import audit as audit_model
-from treepurify.cli.printing import in_options, note, print_decomposition, print_facts, print_table
+from treepurify.cli.printing import in_options, note, print_facts, print_table
 from treepurify.cli.reading import Rows, is_saved, read_rows
 from treepurify.comparing.compare import compare as compare_decompositions
 from treepurify.decomposition import Decomposition
@@ -36,6 +36,7 @@ from treepurify.errors import InvalidInputError, TreepurifyError
 from treepurify.export.ebm import to_ebm
 from treepurify.export.relativities import to_relativities
 from treepurify.export.sql import to_sql
+from treepurify.frames import text_summary
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.families import known_files
 from treepurify.models.parse import Model, parse_model
@@ -182,7 +183,7 @@ def demo(
         ]
     )
     typer.echo()
-    print_decomposition(d, top)
+    typer.echo(text_summary(d, top))
     typer.echo(f"\nReport: {page.resolve()}")
 
 
@@ -300,7 +301,7 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
     write_html(
         d, files[0], top=pictures, command=_typed(), files=_files(model, data), progress=not quiet
     )
-    print_decomposition(d, top)
+    typer.echo(text_summary(d, top))
     _print_files(files)
 
 

@@ -3,18 +3,13 @@
 import re
 from collections.abc import Collection, Sequence
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from treepurify.decomposition import Decomposition
-from treepurify.terms import in_digits
+__all__ = ["in_options", "note", "print_facts", "print_table"]
 
-__all__ = ["in_options", "note", "print_decomposition", "print_facts", "print_table"]
-
-_BAR_WIDTH = 12
 # name="value" or name=value, as messages advise arguments of Python.
 _ARGUMENT = re.compile(r"""\b([a-z_]+)=(?:"([^"]*)"|'([^']*)'|([\w.]*\w))""")
 
@@ -59,26 +54,3 @@ def print_table(names: Sequence[str], rows: Sequence[Sequence[str]], *, left: in
     for row in rows:
         table.add_row(*map(Text, row))
     Console().print(table)
-
-
-def print_decomposition(d: Decomposition, top: int) -> None:
-    """Print what ``print(d)`` does, and the `top` most important effects as a table with bars."""
-    typer.echo(d)
-    effects = d.importance()
-    share = effects["covariance_share"].to_numpy()
-    if np.isnan(share).all():  # not every distribution gives covariances
-        share = effects["variance_share"].to_numpy()
-    length = np.nan_to_num(np.abs(share))
-    length = length / (length.max(initial=0.0) or 1.0)
-    columns = {
-        "effect": effects["term"],
-        **({"output": effects["output"]} if d.n_outputs > 1 else {}),
-        "": ["█" * round(_BAR_WIDTH * part) for part in length],
-        "share": ["" if np.isnan(part) else f"{part:z.2%}" for part in share],
-        "std. dev.": [
-            "" if np.isnan(size) else in_digits(size) for size in np.sqrt(effects["variance"])
-        ],
-    }
-    typer.echo()
-    rows = zip(*columns.values(), strict=True)
-    print_table(list(columns), list(rows)[:top], left=len(columns) - 2)

@@ -17,6 +17,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.progress import progress_report
+from treepurify.ranking import rank
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def compare(
         mass,
         frame,
         _places_frame(places),
-        _orders_frame(frame),
+        _orders_frame(a, b),
         _ise_frame(a, sums.shapley),
         float(sizes.corr(method="spearman").to_numpy()[0, 1]),
         subsets,
@@ -261,15 +262,21 @@ def _places_frame(places: list[dict[str, Any]]) -> "pd.DataFrame":
     return frame.head(_MOST_PLACES).reset_index(drop=True)
 
 
-def _orders_frame(terms: "pd.DataFrame") -> "pd.DataFrame":
+def _orders_frame(a: Decomposition, b: Decomposition) -> "pd.DataFrame":
+    """Return the shares of main effects, pairs and more, as each side by itself has them."""
     import pandas as pd
 
-    orders = sorted(set(terms["order"]))
-    columns: dict[str, list[float]] = {"share_first": [], "share_second": []}
-    for which, shares in columns.items():
-        squares = terms[which.replace("share", "deviation")] ** 2
-        total = float(squares.sum()) or 1.0
-        shares += [float(squares[terms["order"] == order].sum()) / total for order in orders]
+    sides = {}
+    for which, d in (("first", a), ("second", b)):
+        variances = {subset: part.variance for subset, part in d.components.items()}
+        if d.remainder is not None:
+            variances[()] = d.remainder.variance
+        sides[f"share_{which}"] = rank(variances, d.covariances, tuple).shares
+    orders = sorted({len(subset) for subset in (*a.components, *b.components)})
+    columns = {
+        name: [sum(share for s, share in shares.items() if len(s) == order) for order in orders]
+        for name, shares in sides.items()
+    }
     return pd.DataFrame({"order": orders, **columns})
 
 

@@ -52,8 +52,9 @@ class Comparison:
         ``output``, ``where``, ``mass``, and the mean effects ``first`` and ``second`` in the
         region.
     orders : DataFrame
-        ``order``, ``share_first``, ``share_second``: shares of the sum of the variances of the
-        effects.
+        ``order``, ``share_first``, ``share_second``: the share of effects by number of features in
+        the variance of each model, by covariance, as `Decomposition.importance` has it; NaN if the
+        distribution does not give it.
     shapley_ise : DataFrame
         ``feature``, ``output``, ``ise``: mean squared difference of the Shapley values
         ``sum over S containing j of f_S / |S|`` (Ferrere et al. 2026, equation 21). Parts of a
@@ -310,8 +311,10 @@ def _moved(comparison: Comparison) -> list[str]:
     if len(orders) < 2:
         return []
     first, second = orders.loc[orders["order"] == 1, ["share_first", "share_second"]].to_numpy()[0]
-    shares = _both(comparison, f"{first:.1%}", f"{second:.1%}")
-    return [f"Main effects account for {shares} of the summed variances of all effects."]
+    if np.isnan(first) or np.isnan(second):
+        return []
+    shares = _both(comparison, f"{first:z.0%}", f"{second:z.0%}")
+    return [f"Main effects account for {shares} of the variance of the predictions of each."]
 
 
 def _spreads(comparison: Comparison) -> list[str]:

@@ -22,7 +22,6 @@ from treepurify.rows.sources import check_repeats, open_rows
 from treepurify.rows.tables import check_any_rows
 from treepurify.threads import one_blas_thread
 from treepurify.typing import Array
-from treepurify.value_stream import value_stream
 
 __all__ = ["ComponentSums", "SideSums", "opposed", "row_sums", "side_sums"]
 
@@ -124,11 +123,8 @@ def _rows_of_both(a: Decomposition, b: Decomposition, X: Any, sample_weight: Any
     # The cells of a component are found in the columns of either, so both read the same features.
     names = {d.feature_names[j] for d in (a, b) for j in used_features(d.components, d.remainder)}
     first, second = (
-        value_stream(
-            d,
-            source,
-            sample_weight,
-            more_features=[j for j, name in enumerate(d.feature_names) if name in names],
+        d.row_stream(
+            source, sample_weight, [j for j, name in enumerate(d.feature_names) if name in names]
         )
         for d in (a, b)
     )

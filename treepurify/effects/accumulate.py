@@ -4,9 +4,9 @@ The tables of all subsets are in one array, filled with signed corners and then 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise, product
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from treepurify.budget import check_budget
 from treepurify.effects.leaf_boxes import LeafBoxes, members_of
 from treepurify.effects.table_effects import table_cuts
 from treepurify.effects.tensor import EffectTensor, EffectTensors
-from treepurify.grids.grid import Cuts, Grid, Subset
+from treepurify.grids.grid import Cuts, Grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.threads import map_arrays
@@ -33,8 +33,7 @@ __all__ = [
 _AT_A_TIME = 1 << 16
 
 
-@dataclass(frozen=True, eq=False)
-class DifferenceTables:
+class DifferenceTables(NamedTuple):
     """Differences along every axis of some tables, one table after the other.
 
     Parameters
@@ -108,7 +107,15 @@ def accumulate(
     """
     n_outputs = ensemble.n_outputs
     shapes = [grid.shape(subset) for subset in boxes.subsets]
-    _check_tensors(boxes.subsets, grid, n_outputs, memory_budget)
+    largest = max(boxes.subsets, key=lambda subset: prod(grid.shape(subset)), default=())
+    names = " x ".join(grid.axes[j].name for j in largest)
+    check_budget(
+        8 * sum(table_sizes(shapes, n_outputs)),
+        memory_budget,
+        f"the tables of {len(shapes)} effects with all split points (the largest, {names}, has "
+        f"{'x'.join(map(str, grid.shape(largest)))} cells)",
+        "Pass order=2 to purify, or train with a smaller depth or fewer bins.",
+    )
     tables = difference_tables(shapes, n_outputs)
     _add_box_corners(boxes, tables)
     intercept = ensemble.base.copy()
@@ -133,23 +140,6 @@ def difference_tables(shapes: Sequence[tuple[int, ...]], n_outputs: int) -> Diff
     extents = [(*shape, n_outputs, *(1,) * (widest - len(shape))) for shape in shapes]
     sizes = np.array(extents, dtype=np.int64).reshape(len(shapes), widest + 1)
     return DifferenceTables(shapes, n_outputs, offsets, sizes, np.zeros(offsets[-1]))
-
-
-def _check_tensors(
-    subsets: tuple[Subset, ...], grid: Grid, n_outputs: int, memory_budget: int
-) -> None:
-    if not subsets:
-        return
-    shapes = [grid.shape(subset) for subset in subsets]
-    largest = max(range(len(shapes)), key=lambda k: prod(shapes[k]))
-    names = " x ".join(grid.axes[j].name for j in subsets[largest])
-    check_budget(
-        8 * sum(table_sizes(shapes, n_outputs)),
-        memory_budget,
-        f"the tables of {len(subsets)} effects with all split points (the largest, "
-        f"{names}, has {'x'.join(map(str, shapes[largest]))} cells)",
-        "Pass order=2 to purify, or train with a smaller depth or fewer bins.",
-    )
 
 
 def _add_box_corners(boxes: LeafBoxes, tables: DifferenceTables) -> None:

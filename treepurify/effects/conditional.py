@@ -114,23 +114,12 @@ def conditional_tensors(
         "Pass a smaller order, or name the interactions that you need.",
     )
     tables = difference_tables(shapes, n_outputs)
-    add_conditional_corners(
-        np.flatnonzero(boxes.leaf_subset >= 0),
-        size,
-        base,
-        boxes.entry_ptr,
-        boxes.entry_feature,
-        probability,
-        boxes.run_ptr,
-        boxes.run_start,
-        boxes.run_stop,
-        np.array(ordered, dtype=np.int64) @ base ** np.arange(size, dtype=np.int64)[::-1],
-        tables.offsets,
-        tables.extents,
-        boxes.values,
-        boxes.output,
-        tables.values,
-    )
+    leaves = np.flatnonzero(boxes.leaf_subset >= 0)
+    entries = boxes.entry_ptr, boxes.entry_feature, probability, *boxes.runs[:3]
+    keys = np.array(ordered, dtype=np.int64) @ base ** np.arange(size, dtype=np.int64)[::-1]
+    groups = keys, tables.offsets, tables.extents
+    values = boxes.values, boxes.output, tables.values
+    add_conditional_corners(leaves, size, base, *entries, *groups, *values)
     return dict(zip(ordered, tables.summed(), strict=True))
 
 

@@ -1,6 +1,6 @@
 """An effect tensor: the part of a model that depends on one subset of the features."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
@@ -9,8 +9,7 @@ from treepurify.typing import Array
 __all__ = ["EffectTensor", "EffectTensors"]
 
 
-@dataclass(frozen=True, eq=False)
-class EffectTensor:
+class EffectTensor(NamedTuple):
     """Effect of one subset of features in every cell of its axes.
 
     Parameters
@@ -28,8 +27,7 @@ class EffectTensor:
     values: Array
 
 
-@dataclass(frozen=True, eq=False)
-class EffectTensors:
+class EffectTensors(NamedTuple):
     """A model as an intercept plus effect tensors: their sum is the margin.
 
     Parameters
@@ -42,8 +40,3 @@ class EffectTensors:
 
     intercept: Array
     tensors: dict[Subset, EffectTensor]
-
-    @property
-    def order(self) -> int:
-        """Size of the largest subset."""
-        return max((len(subset) for subset in self.tensors), default=0)

@@ -403,14 +403,8 @@ def _with_new_purity(d: Decomposition, purified: Purified) -> Decomposition:
     """Return a decomposition whose certificate measures the tables as they are now."""
     if d.certificate is None:
         return d
-    tensors = d.tensor_components()
     scale = d.certificate.scale
-    purity = measure_purity(
-        {s: c.values for s, c in tensors.items()},
-        {s: c.mass for s, c in tensors.items()},
-        {s: c.axes for s, c in tensors.items()},
-        scale,
-    )
+    purity = measure_purity(d.tensor_components(), scale)
     error = float(max(purified.errors.values(), default=0.0)) / (scale if scale > 0 else 1.0)
     certificate = replace(
         d.certificate,

@@ -111,22 +111,20 @@ class EffectWorth:
         Returns
         -------
         DataFrame
-            ``term``, ``order``, ``variance`` and ``variance_share`` (under the distribution of the
-            decomposition, summed over the outputs), ``worth``, ``low`` and ``high``,
-            ``standard_error``, ``worth_share`` (worth divided by ``intercept_loss - model_loss``;
-            NaN if the model has no lower loss than its intercept), and ``worth_absorbed`` and
-            ``shapley`` if they were computed.
+            ``term``, ``order``, ``size`` and ``share`` (as in `Decomposition.importance`),
+            ``worth``, ``low`` and ``high``, ``standard_error``, ``worth_share`` (worth divided by
+            ``intercept_loss - model_loss``; NaN if the model has no lower loss than its intercept),
+            and ``worth_absorbed`` and ``shapley`` if they were computed.
         """
         import pandas as pd
 
         d = self.decomposition
-        variance = np.array([self._variance(subset) for subset in self.subsets])
-        total = float(variance.sum())
+        lines = [d.ranking.by_effect[subset] for subset in self.subsets]
         columns: dict[str, Any] = {
             "term": [d.term_name(subset) or "remainder" for subset in self.subsets],
             "order": [self._order(subset) for subset in self.subsets],
-            "variance": variance,
-            "variance_share": variance / total if total > 0 else np.zeros_like(variance),
+            "size": [line.size for line in lines],
+            "share": [line.share for line in lines],
             **dict(self._numbers()),
         }
         frame = pd.DataFrame(columns)
@@ -146,11 +144,6 @@ class EffectWorth:
         if self.shapley is not None:
             numbers.append(("shapley", self.shapley))
         return numbers
-
-    def _variance(self, subset: Subset) -> float:
-        d = self.decomposition
-        part = d.components[subset] if subset else d.remainder
-        return np.nan if part is None else float(np.sum(part.variance))
 
     def _order(self, subset: Subset) -> int:
         return len(subset) or 1 + max(map(len, self.decomposition.components), default=0)
@@ -217,7 +210,7 @@ class EffectWorth:
             if explained > 0:
                 # Zero has no sign.
                 line += f"{round(row['worth'] / explained, 3) + 0.0:.1%} of the explained loss, "
-            lines.append(f"{line}{row['variance_share']:.2%} of the summed variance")
+            lines.append(f"{line}size {in_digits(row['size'], 3)}")
         return lines
 
     def __repr__(self) -> str:

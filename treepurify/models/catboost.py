@@ -36,7 +36,6 @@ from treepurify.models.catboost_statistics import CategoryStatistic
 from treepurify.models.catboost_trees import nested_nodes, oblivious_nodes
 from treepurify.models.ensemble import VECTOR_LEAF, ModelSource, TreeEnsemble
 from treepurify.models.files import ModelFile
-from treepurify.models.hidden_columns import without_hidden_columns
 from treepurify.models.json_text import DAMAGE, read_json
 from treepurify.models.parsed import plain_labels
 from treepurify.typing import Array
@@ -268,8 +267,7 @@ def _ensemble(document: dict[str, Any]) -> TreeEnsemble:
     )
     n_raw = len(table.specs)
     derived = [j for j in ensemble.used_features if j >= n_raw]
-    ensemble = ensemble.of_features((*range(n_raw), *derived))
-    return without_hidden_columns(ensemble)
+    return ensemble.of_features((*range(n_raw), *derived))
 
 
 def _scale_and_bias(document: dict[str, Any]) -> tuple[float, Array]:

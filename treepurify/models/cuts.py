@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from treepurify.typing import Array
 
-__all__ = ["cut_at_most_double", "cut_at_most_single", "cut_below_single"]
-
 
 def cut_below_single(threshold: npt.NDArray[np.float32]) -> Array:
     """Return the cuts for which ``float64(x) < cut`` iff ``float32(x) < threshold``.

@@ -7,17 +7,6 @@ from typing import Any, NamedTuple
 
 from treepurify.terms import listed_names
 
-__all__ = [
-    "FAMILIES",
-    "Family",
-    "display_name",
-    "family_module",
-    "family_of",
-    "file_parsers",
-    "known_files",
-    "known_models",
-]
-
 
 class Family(NamedTuple):
     """A library and the module that reads its models.

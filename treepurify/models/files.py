@@ -12,8 +12,6 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.families import file_parsers, known_files
 from treepurify.models.json_text import read_json
 
-__all__ = ["LIGHTGBM_DUMP", "ModelFile", "parse_file"]
-
 _PICKLES = {".pkl", ".pickle", ".joblib"}
 # The version of Treelite that wrote a checkpoint.
 _TREELITE_START = (b"\x04\x00\x00\x00", b"\x05\x00\x00\x00")

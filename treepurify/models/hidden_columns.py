@@ -2,12 +2,8 @@
 
 from dataclasses import replace
 
-import numpy as np
-
-from treepurify.models.ensemble import LEAF, TreeEnsemble
-from treepurify.rows.columns import FeatureSpec
-
-__all__ = ["with_hidden_columns", "without_hidden_columns"]
+from treepurify.models.catboost_combinations import combination_columns
+from treepurify.models.ensemble import TreeEnsemble
 
 
 def without_hidden_columns(model: TreeEnsemble) -> TreeEnsemble:
@@ -21,10 +17,10 @@ def without_hidden_columns(model: TreeEnsemble) -> TreeEnsemble:
     Returns
     -------
     TreeEnsemble
-        The same model where none is derived.
+        The same model where CatBoost made none.
     """
     derived = [spec for spec in model.features if spec.derivation is not None]
-    if not derived:
+    if combination_columns(derived) is None:
         return model
     sources = {name for spec in derived for name in spec.made_from}
     used = set(model.used_features)
@@ -49,37 +45,3 @@ def without_hidden_columns(model: TreeEnsemble) -> TreeEnsemble:
         constraints=tuple(signs[j] for j in kept) if signs else (),
     )
     return replace(model, features=features, source=source).of_features(kept)
-
-
-def with_hidden_columns(model: TreeEnsemble) -> TreeEnsemble:
-    """Return a model with all columns that it takes, in their order, and behind them derived ones.
-
-    Parameters
-    ----------
-    model : TreeEnsemble
-        What `without_hidden_columns` returns.
-
-    Returns
-    -------
-    TreeEnsemble
-        The same model where none is derived.
-    """
-    derivations = [spec.derivation for spec in model.features if spec.derivation is not None]
-    if not derivations:
-        return model
-    steps = derivations[0].steps
-    known = {spec.name: spec for spec in model.features}
-    features = [replace(known.get(name, FeatureSpec(name)), ignored=()) for name in steps.takes]
-    features += [
-        replace(spec, ignored=()) for spec in model.features if spec.derivation is not None
-    ]
-    place = {spec.name: position for position, spec in enumerate(features)}
-    positions = np.array([place[spec.name] for spec in model.features] + [LEAF], dtype=np.int32)
-    signs = dict(zip(known, model.source.constraints, strict=False))
-    constraints = tuple(signs.get(spec.name, 0) for spec in features) if signs else ()
-    return replace(
-        model,
-        feature=positions[model.feature],
-        features=tuple(features),
-        source=replace(model.source, constraints=constraints),
-    )

@@ -2,8 +2,6 @@
 
 from treepurify.errors import UnsupportedModelError
 
-__all__ = ["check_category_tables", "check_cells", "check_features", "check_outputs"]
-
 # Wide enough for every model we know of, and read within a second.
 _MOST_UNNAMED_FEATURES = 1 << 17
 _MOST_OUTPUTS = 1 << 14

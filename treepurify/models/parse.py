@@ -16,40 +16,23 @@ import numpy as np
 from treepurify.arguments import check_choice, read_names, read_path
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
-from treepurify.models.catboost_combinations import combination_columns
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.families import family_module, family_of, known_models
 from treepurify.models.files import LIGHTGBM_DUMP, parse_file
-from treepurify.models.known_labels import (
-    with_known_labels,
-    with_raw_names,
-    with_stored_labels,
-)
+from treepurify.models.hidden_columns import without_hidden_columns
+from treepurify.models.known_labels import with_known_labels, with_known_names
 from treepurify.models.parsed import Library, ModelSource, plain_labels
-from treepurify.models.pipelines.combinations import (
+from treepurify.models.pipelines.pipeline import WhichColumns, parse_pipeline
+from treepurify.models.pipelines.steps import is_pipeline, transform_rows, unwrap
+from treepurify.models.pipelines.wrappers import (
     combination_margin,
     is_combination,
     parse_combination,
 )
-from treepurify.models.pipelines.pipeline import WhichColumns, parse_pipeline
-from treepurify.models.pipelines.steps import is_pipeline, transform_rows, unwrap
 from treepurify.models.plain_functions import explain_predictions
 from treepurify.models.sklearn import in_model_order
-from treepurify.rows.columns import Columns, FeatureSpec, ordered_labels
-from treepurify.rows.table_reader import matched_names
-from treepurify.rows.tables import check_table, frame_or_matrix, table_column, table_names
+from treepurify.rows.tables import check_table, frame_or_matrix
 from treepurify.typing import Array
-
-__all__ = [
-    "Model",
-    "WhichColumns",
-    "parse_model",
-    "raw_margin",
-    "read_model",
-    "read_transformed",
-    "read_uncompared",
-    "refuse_derived",
-]
 
 Model = TreeEnsemble | AdditiveTables
 
@@ -81,7 +64,7 @@ def parse_model(
         Rows like those that the model will get, on some of which it is compared with its library.
         Transformers of pipelines round columns in single and in double precision differently, and
         without `X` double precision is assumed. Labels of categories that the model does not keep
-        as they are (XGBoost, where they are not ASCII) are read from its columns.
+        as they are (XGBoost, where they are not ASCII; CatBoost) are read from its columns.
     ignore : sequence of str
         Names of columns that tables may have in addition to the features, such as a key or the
         target. They are ignored whenever the parsed model, or a decomposition of it, reads a table.
@@ -129,7 +112,7 @@ def parse_model(
     """
     check_choice("columns", columns, get_args(WhichColumns))
     names = read_names("ignore", ignore)
-    parsed = _ignoring(with_stored_labels(_parse(model, columns, X), X), names)
+    parsed = _ignoring(with_known_labels(_parse(model, columns, X), X), names)
     is_file = isinstance(model, str | Path)
     # A file would be loaded again for each table.
     parsed = (
@@ -180,6 +163,14 @@ def _ignoring(model: Model, names: Sequence[str]) -> Model:
 
 
 def _parse(model: Any, columns: WhichColumns = "auto", X: Any = None) -> Model:
+    read = _parse_inside(model, columns, X)
+    if read is model or not isinstance(read, TreeEnsemble):
+        return read
+    return without_hidden_columns(read)
+
+
+def _parse_inside(model: Any, columns: WhichColumns = "auto", X: Any = None) -> Model:
+    """Return a model that may be a part of another one, with all columns that it takes."""
     if isinstance(model, TreeEnsemble | AdditiveTables):
         return model
     if isinstance(model, str | Path):
@@ -199,9 +190,9 @@ def _with_class_labels(read: Model, model: Any) -> Model:
 
 def _parse_object(inside: Any, columns: WhichColumns, X: Any) -> Model:
     if is_pipeline(inside):
-        return parse_pipeline(inside, _parse, columns, X)
+        return parse_pipeline(inside, _parse_inside, columns, X)
     if is_combination(inside):
-        return parse_combination(inside, partial(_parse, columns=columns, X=X))
+        return parse_combination(inside, partial(_parse_inside, columns=columns, X=X))
     parsed: Model = _family_of(inside).parse(inside)
     return parsed
 
@@ -256,8 +247,7 @@ def read_uncompared(
 ) -> Model:
     """Parse and name a model as `read_model` does; the comparison is left to the caller."""
     parsed = _parse(model, columns, X)
-    named = with_stored_labels(_with_names(parsed, X, feature_names), X)
-    named = _with_order(with_known_labels(named, X), X)
+    named = with_known_labels(with_known_names(parsed, X, feature_names), X)
     library = _remembering(parsed, model, columns).library
     return named.with_library(Library() if library is None else library)
 
@@ -318,65 +308,6 @@ def refuse_derived(model: Any, X: Any) -> None:
         table = X
     for one in model if isinstance(model, Sequence) and not isinstance(model, str) else [model]:
         _parse(one, "raw", table)
-
-
-def _with_names(model: Model, X: Any, feature_names: Sequence[str] | None) -> Model:
-    names = None
-    combined = combination_columns(model.features)
-    if feature_names is not None:
-        n_names = model.n_features if combined is None else len(combined.takes)
-        names = read_names("feature_names", feature_names, n_names)
-        if combined is not None:
-            return with_raw_names(model, names)
-    elif model.has_feature_names:
-        names = _names_with_blanks(model, X)
-    else:
-        names = table_names(X) if X is not None else None
-        derivations = [spec.derivation for spec in model.features if spec.derivation is not None]
-        if names is not None and any(len(d.steps.takes) == len(names) for d in derivations):
-            if combined is not None:
-                return with_raw_names(model, names)
-            return model  # raw columns, which are found by position
-        if names is not None and model.features:
-            names = [name for name in names if name not in model.features[0].ignored]
-        if names is not None and len(names) != model.n_features:
-            raise InvalidInputError(
-                f"the model has {model.n_features} features, the data {len(names)} columns. "
-                "Pass exactly the columns the model was trained on, in the same order."
-            )
-    if names is None:
-        return model
-    features = tuple(
-        replace(spec, name=name) for spec, name in zip(model.features, names, strict=True)
-    )
-    return replace(model, features=features, has_feature_names=True)
-
-
-def _names_with_blanks(model: Model, X: Any) -> list[str] | None:
-    """Return the names of the features, with blanks where the columns have them (LightGBM)."""
-    columns = None if X is None or isinstance(X, Columns) else table_names(X)
-    if columns is None:
-        return None
-    of_feature = dict(zip(matched_names(columns, model.features), columns, strict=True))
-    return [of_feature.get(spec.name, spec.name) for spec in model.features]
-
-
-def _with_order(model: Model, X: Any) -> Model:
-    """Take over the order of the categories of columns that have one."""
-    names = None if X is None or isinstance(X, Columns) else table_names(X)
-    by_name = model.has_feature_names
-    if names is None or not hasattr(X, "dtypes"):
-        return model
-    if not by_name and len(names) != model.n_features:
-        return model  # a pipeline without names, whose derived columns have no place in the table
-    place = {name: position for position, name in enumerate(names)}
-    found: dict[int, FeatureSpec] = {}
-    for position, spec in enumerate(model.features):
-        at = place.get(spec.name) if by_name else position
-        if at is not None and (labels := ordered_labels(table_column(X, at))):
-            found[position] = replace(spec, ordered_labels=labels)
-    features = tuple(found.get(position, spec) for position, spec in enumerate(model.features))
-    return replace(model, features=features) if found else model
 
 
 def raw_margin(model: Any, X: Any, parsed: Model | None = None) -> Array | None:

@@ -34,15 +34,6 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "Library",
-    "ModelCheck",
-    "ModelSource",
-    "ParsedModel",
-    "check_against_library",
-    "plain_labels",
-    "unasked_check",
-]
 
 _MOST_ROWS = 256
 _TOLERANCE = {"float32": 2e-6, "float64": 1e-9}

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-__all__ = ["explain_predictions"]
-
 
 def explain_predictions(model: Any, name: str = "model") -> str:
     """Return a line of code that fits effects to the numbers that a model predicts.

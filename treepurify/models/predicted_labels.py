@@ -6,8 +6,6 @@ from typing import Any
 from treepurify.errors import InvalidInputError
 from treepurify.models.pipelines.steps import is_pipeline, unwrap
 
-__all__ = ["check_predicts_no_labels"]
-
 # What `predict` of each kind of estimator returns, and the methods that return a score instead.
 _LABELS = {
     "classifier": ("class labels", ("predict_proba", "decision_function")),

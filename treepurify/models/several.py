@@ -12,11 +12,9 @@ from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.models.parsed import ModelSource
-from treepurify.models.pipelines.join import READ_ALIKE, weighted_sum, with_common_columns
+from treepurify.models.pipelines.join import common_features, weighted_sum, with_common_columns
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array
-
-__all__ = ["check_alike", "on_common_columns", "sum_of_models"]
 
 # The labels of a categorical axis are followed by the cell of unseen values and the missing cell.
 _SPECIAL_CELLS = 2
@@ -112,7 +110,7 @@ def sum_of_models(models: Sequence[Model], weights: Array, source: ModelSource) 
     tables = [model for model in models if isinstance(model, AdditiveTables)]
     try:
         if ensembles:
-            return weighted_sum(ensembles, weights.tolist(), names, source)
+            return replace(weighted_sum(ensembles, weights.tolist(), names), source=source)
         shares = weights[:, None, None] * np.eye(len(names))
         return replace(_join_tables(tables, shares), source=source)
     except UnsupportedModelError as error:
@@ -146,7 +144,7 @@ def _join_tables(models: Sequence[AdditiveTables], shares: Array) -> AdditiveTab
     UnsupportedModelError
         If the models read a column in different ways.
     """
-    features = _common_features(models)
+    features = common_features(models)
     widened = [_with_labels(model, features) for model in models]
     joined: dict[tuple[Any, ...], list[tuple[TableTerm, Array]]] = {}
     for model, share in zip(widened, shares, strict=True):
@@ -171,25 +169,6 @@ def _sum(parts: list[tuple[TableTerm, Array]], n_models: int) -> TableTerm:
     weights = [term.weights for term, _ in parts if term.weights is not None]
     is_known = len(weights) == len(parts) == n_models
     return replace(first, scores=scores, weights=np.mean(weights, axis=0) if is_known else None)
-
-
-def _common_features(models: Sequence[AdditiveTables]) -> tuple[FeatureSpec, ...]:
-    """Return features that know every label that any of the models knows."""
-    return tuple(
-        _common_feature(specs) for specs in zip(*(m.features for m in models), strict=True)
-    )
-
-
-def _common_feature(specs: Sequence[FeatureSpec]) -> FeatureSpec:
-    missing = any(spec.has_missing for spec in specs)
-    if all(spec.is_categorical and spec.categories is not None for spec in specs):
-        labels = tuple(dict.fromkeys(label for spec in specs for label in spec.categories or ()))
-        specs = [replace(spec, categories=labels, n_codes=len(labels)) for spec in specs]
-    if len({replace(spec, has_missing=missing) for spec in specs}) > 1:
-        raise UnsupportedModelError(
-            f"they read the column {specs[0].name!r} in different ways. {READ_ALIKE}"
-        )
-    return replace(specs[0], has_missing=missing)
 
 
 def _with_labels(model: AdditiveTables, features: tuple[FeatureSpec, ...]) -> AdditiveTables:

@@ -1,36 +1,41 @@
 """Parse XGBoost models: boosters, their scikit-learn wrappers and model documents."""
 
+import json
 import reprlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
-from treepurify.models.ensemble import (
-    VECTOR_LEAF,
-    ModelSource,
-    TreeEnsemble,
-    without_missing_codes,
-)
+from treepurify.models.ensemble import VECTOR_LEAF, ModelSource, TreeEnsemble, without_missing_codes
 from treepurify.models.files import ModelFile
 from treepurify.models.limits import check_features, check_outputs
 from treepurify.models.ubjson import ArrayTable, join_arrays, read_ubjson
-from treepurify.models.xgboost_fields import (
+from treepurify.models.xgboost_nodes import (
+    TREE_KEYS,
+    TREE_NUMBERS,
     FeatureCategories,
+    XgboostNodes,
     array,
     entry,
     integer,
     read_categories,
+    read_nodes,
     singles,
     texts,
 )
-from treepurify.models.xgboost_library import live_constraints, load_file
-from treepurify.models.xgboost_library import raw_margin as library_margin
-from treepurify.models.xgboost_nodes import TREE_KEYS, TREE_NUMBERS, XgboostNodes, read_nodes
-from treepurify.models.xgboost_objectives import Objective, base_margin, find_objective
-from treepurify.rows.columns import FeatureSpec
+from treepurify.models.xgboost_objectives import (
+    Objective,
+    base_margin,
+    depends_on_version,
+    find_objective,
+)
+from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.tables import is_table
 from treepurify.typing import Array
 
 __all__ = ["load_file", "parse", "parse_bytes", "parse_document", "parse_file", "raw_margin"]
@@ -51,8 +56,28 @@ class _Layout:
 
 
 def raw_margin(model: Any, X: Any) -> Array:
-    """Return XGBoost's own margin; see `xgboost_library.raw_margin`."""
-    return library_margin(model, X, lambda rows: parse(model).columns(rows))
+    """Return XGBoost's own margin, shape (n_rows, n_outputs).
+
+    As the model itself predicts: with the iteration that early stopping found best, for its
+    scikit-learn wrappers. The columns of a table may be in any order.
+    """
+    wrapped = hasattr(model, "get_booster")
+    booster = model.get_booster() if wrapped else model
+    best_iteration = booster.attr("best_iteration") if wrapped else None
+    # A range that ends at 0 stands for all rounds.
+    rounds = (0, 0 if best_iteration is None else int(best_iteration) + 1)
+    missing = getattr(model, "missing", None)
+    missing = np.nan if missing is None else missing
+    rows = _library_rows(X, booster.feature_names, lambda rows: parse(model).columns(rows))
+    # In-place prediction needs no DMatrix, but it adds rounding errors to DART.
+    if _is_dart(booster):
+        margin = _margin_of_matrix(booster, rows, rounds, missing)
+    else:
+        margin = booster.inplace_predict(
+            rows, iteration_range=rounds, predict_type="margin", missing=missing
+        )
+    margin = np.asarray(margin, dtype=np.float64)
+    return margin[:, None] if margin.ndim == 1 else margin
 
 
 def parse(model: Any) -> TreeEnsemble:
@@ -93,7 +118,7 @@ def parse(model: Any) -> TreeEnsemble:
         ) from error
     document = read_ubjson(data, tables={"trees": TREE_KEYS}, numbers=TREE_NUMBERS)
     ensemble = parse_document(document, best_iteration_only=wrapped)
-    constraints = live_constraints(booster, ensemble.n_features)
+    constraints = _live_constraints(booster, ensemble.n_features)
     ensemble = replace(ensemble, source=replace(ensemble.source, constraints=constraints))
     return _with_wrapper(ensemble, model) if wrapped else ensemble
 
@@ -417,3 +442,102 @@ def _with_wrapper(ensemble: TreeEnsemble, model: Any) -> TreeEnsemble:
     source = replace(ensemble.source, kind=kind)
     read = replace(ensemble, features=features, output_names=names, source=source)
     return without_missing_codes(read)
+
+
+def _live_constraints(booster: Any, n_features: int) -> tuple[int, ...]:
+    """Return the monotone constraint of each feature, which only a live booster knows.
+
+    Parameters
+    ----------
+    booster : xgboost.Booster
+        A trained booster. One that was loaded from a file has forgotten its constraints.
+    n_features : int
+        Number of features, since the list of XGBoost may be shorter.
+
+    Returns
+    -------
+    tuple of int
+        1, -1 or 0 for each feature; empty without constraints.
+    """
+    trainer = json.loads(booster.save_config()).get("learner", {}).get("gradient_booster", {})
+    # DART nests it one level deeper up to 3.2.
+    trainer = trainer.get("gbtree", trainer)
+    text = trainer.get("tree_train_param", {}).get("monotone_constraints", "()")
+    signs = [int(sign) for sign in text.strip("()").split(",") if sign.strip()]
+    return (*signs, *[0] * (n_features - len(signs))) if signs else ()
+
+
+def load_file(path: Path) -> Any:
+    """Load a model file with XGBoost, whatever its extension.
+
+    Parameters
+    ----------
+    path : Path
+        A ``.json`` or ``.ubj`` model.
+
+    Returns
+    -------
+    xgboost.Booster
+
+    Raises
+    ------
+    ImportError
+        If XGBoost is not installed.
+    UnsupportedModelError
+        If the margin depends on the version of XGBoost, and so says nothing about the file.
+    """
+    import xgboost
+
+    booster = xgboost.Booster()
+    with xgboost.config_context(verbosity=0):
+        booster.load_model(bytearray(path.read_bytes()))
+    learner = json.loads(booster.save_config())["learner"]
+    objective = find_objective(learner["objective"]["name"])
+    if depends_on_version(learner["learner_model_param"]["base_score"], objective):
+        raise UnsupportedModelError(
+            f"XGBoost {xgboost.__version__} may read the base score differently from the version "
+            "that wrote the file"
+        )
+    return booster
+
+
+def _library_rows(X: Any, names: list[str] | None, read: Callable[[Any], Columns]) -> Any:
+    """Return rows in a form that XGBoost reads the way the parsed model does."""
+    # Of a sparse matrix, absent entries are missing to XGBoost.
+    if hasattr(X, "toarray"):
+        return X
+    if hasattr(X, "iloc") and all(map(_is_read_alike, X.dtypes)):
+        columns = list(X.columns)
+        return X[names] if names is not None and set(columns) == set(names) else X
+    if not is_table(X) and (array := np.asarray(X)).dtype.kind in "biuf":
+        # XGBoost takes numbers of the other byte order for those that their bytes are in its own.
+        return array.astype(array.dtype.newbyteorder("="), copy=False)
+    # XGBoost refuses text, and other tables it reads by rules of its own.
+    return read(X).matrix()
+
+
+def _is_read_alike(dtype: Any) -> bool:
+    return hasattr(dtype, "categories") or getattr(dtype, "kind", "O") in "biuf"
+
+
+def _is_dart(booster: Any) -> bool:
+    configuration = json.loads(booster.save_config())
+    return bool(configuration["learner"]["gradient_booster"]["name"] == "dart")
+
+
+def _margin_of_matrix(booster: Any, rows: Any, rounds: tuple[int, int], missing: float) -> Any:
+    import xgboost
+
+    is_array = isinstance(rows, np.ndarray)
+    if is_array and rows.dtype.kind == "f" and not np.isinf(missing):
+        # A DMatrix refuses infinities; the largest numbers take the same branches.
+        largest = np.finfo(np.float32).max
+        rows = np.clip(rows, -largest, largest)
+    matrix = xgboost.DMatrix(
+        rows,
+        missing=missing,
+        feature_names=booster.feature_names if is_array else None,
+        feature_types=booster.feature_types if is_array else None,
+        enable_categorical=True,
+    )
+    return booster.predict(matrix, output_margin=True, iteration_range=rounds)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from treepurify._kernels.single_precision import log_of_singles, softplus_inverse_of_singles
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.links import Link, LinkName
-from treepurify.models.xgboost_fields import singles
+from treepurify.models.xgboost_nodes import singles
 
 __all__ = ["Objective", "base_margin", "depends_on_version", "find_objective"]
 

@@ -75,7 +75,8 @@ def beeswarm(
     output : int or str
         The output, by position or name.
     top : int
-        Number of effects or features; those with the largest mean absolute value are drawn.
+        Number of effects, the largest first (see `Decomposition.ranking`); or of features, by
+        the mean absolute Shapley value.
     seed : int
         Seed of the random choice of rows.
     ax : matplotlib Axes, optional
@@ -114,7 +115,11 @@ def beeswarm(
     position = output_position(d, output)
     names, subsets, table = row_effects(d, columns, parts)
     values = table[:, :, position]
-    order = np.argsort(-np.abs(values).mean(axis=0), kind="stable")[: rows_along(ax, top, 3)]
+    sizes = -np.abs(values).mean(axis=0)
+    if parts == "terms":
+        places = {subset: place for place, subset in enumerate(d.ranking.order)}
+        sizes = np.array([places.get(subset, places.get((), 0)) for subset in subsets])
+    order = np.argsort(sizes, kind="stable")[: rows_along(ax, top, 3)]
     ax = axes_or_new(ax, 5.6, max(0.36 * len(order) + 1.0, 1.8))
     ax.axvline(0.0, color=FRAME, linewidth=0.8, zorder=0)
     for place, term in enumerate(order):

@@ -1,6 +1,6 @@
-"""The figure of what matters: bars of the share of each component."""
+"""The figure of what matters: bars of the size of each effect."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,10 +10,9 @@ from treepurify.grids.grid import Subset
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.bands import BAND_WORDS
 from treepurify.plots.fitting import is_narrow, lines_along, rows_along
-from treepurify.plots.labels import with_minus
+from treepurify.plots.labels import effect_label, with_minus
 from treepurify.plots.style import (
     DATA,
-    FRAME,
     HIGHER,
     MAIN,
     MUTED,
@@ -25,8 +24,9 @@ from treepurify.plots.style import (
     style_axes,
     write_next_to,
 )
-from treepurify.ranking import Ranking, SortBy
+from treepurify.ranking import Line
 from treepurify.spread import LEVEL
+from treepurify.terms import same_digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +36,7 @@ __all__ = ["importance", "importance_size"]
 _CANCELLING = ("effects that cancel, together", MUTED)
 _REST = ("the rest", DATA)
 _KINDS = {1: ("main effect", MAIN), 2: ("pair", PAIR), 3: ("three or more features", HIGHER)}
-# How far bars of effects are from the full colour where a bar above them holds their sum.
+# How far bars of effects are from the full colour where a bar above them has their sum.
 _PALE = 0.5
 # What a note below the bars takes, in lines and in inches.
 _LINES_OF_NOTE, _HEIGHT_OF_NOTE = 3, 0.4
@@ -45,32 +45,29 @@ _LINES_OF_NOTE, _HEIGHT_OF_NOTE = 3, 0.4
 def importance(
     d: Decomposition,
     *,
+    order: int | None = None,
     top: int = 15,
-    sort_by: SortBy | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw the shares of the most important effects as bars.
+    """Draw the sizes of the largest effects as bars.
 
-    If there is space, a note below the bars names main effects that must be read together.
+    The size is the standard deviation of an effect, in the units of the prediction; next to it is
+    the share of the variance of the model, by covariance. Effects that largely cancel are pale bars
+    below a bar for their sum. If there is space, a note below the bars names main effects that must
+    be read together.
 
-    If several trainings were purified, the whiskers are prediction intervals of 90% for the
-    variance of the effect in one more training, divided by the same sum
-    (`Spread.variance_interval`). The bar shows the variance of the mean over the trainings, which
-    contains less noise than a single training. There are no whiskers with covariances.
+    If several trainings were purified, the whiskers are prediction intervals of 90% for the size of
+    the effect in one more training (`Spread.size_interval`). The bar shows the size of the mean
+    over the trainings, which contains less noise than a single training.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition.
+    order : int, optional
+        Number of features of the effects, such as 2 for pairs; by default all.
     top : int
-        Number of effects, fewer if the axes are low. One more bar shows all others.
-    sort_by : {"covariance", "variance"}, optional
-        ``"covariance"`` is the share of the variance of the model, ``Cov(f_S, f) / Var f``. It
-        includes the covariance with effects of dependent features, may be negative, and is ranked
-        by absolute value. Effects that largely cancel are pale bars below a bar for their sum.
-        ``"variance"`` is the share of the sum of the variances of all effects. By default
-        covariances, if the distribution determines them and no whiskers are drawn (whiskers refer
-        to variances).
+        Number of effects, fewer if the axes are low.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -81,20 +78,14 @@ def importance(
     Raises
     ------
     InvalidInputError
-        If `top` is less than one, `sort_by` is unknown, or the distribution does not determine
-        covariances.
+        If `order` or `top` is less than one.
     MissingDependencyError
         If matplotlib is not installed.
 
     See Also
     --------
-    Decomposition.importance : The table of all effects.
+    Decomposition.importance : The table of all effects, with the same numbers.
     treepurify.plots.summary : Figures of the leading effects.
-
-    Notes
-    -----
-    The shares are ``variance_share`` and ``covariance_share`` of `Decomposition.importance`. For
-    several outputs variances and covariances are added up over the outputs first.
 
     Examples
     --------
@@ -108,111 +99,92 @@ def importance(
     """
     check_result("d", d, Decomposition)
     check_whole("top", top, 1)
-    whiskers = _whiskers(d)
-    if sort_by is None and whiskers:
-        sort_by = "variance"
-    ranking = d.ranking if sort_by is None else d.rank(sort_by)
-    bars = _bars(d, ranking, rows_along(ax, top))
-    names, shares = [bar.name for bar in bars], [bar.share for bar in bars]
-    whiskers = whiskers if ranking.sort_by == "variance" else {}
-    ax = axes_or_new(ax, *importance_size(d, top))
-    kinds = [bar.kind for bar in bars]
+    if order is not None:
+        check_whole("order", order, 1)
+    lines = _drawn(d, order, rows_along(ax, top))
+    ax = axes_or_new(ax, *importance_size(d, top, order))
+    kinds = [_kind(line) for line in lines]
     known = [*_KINDS.values(), _CANCELLING, _REST]
     for kind, color in sorted(set(kinds), key=known.index):
         places = [i for i, each in enumerate(kinds) if each == (kind, color)]
-        drawn = ax.barh(places, [shares[i] for i in places], height=0.72, color=color, label=kind)
+        places.sort(key=lambda i: lines[i].is_member)  # the legend has the first one's colour
+        sizes = [lines[i].size for i in places]
+        drawn = ax.barh(places, sizes, height=0.72, color=color, label=kind)
         for i, patch in zip(places, drawn, strict=True):
-            patch.set_alpha(_PALE if bars[i].is_member else None)
-    ends = {i: whiskers[name] for i, name in enumerate(names) if name in whiskers}
+            patch.set_alpha(_PALE if lines[i].is_member else None)
+    ends = _whiskers(d, lines)
     if ends:
         lower, upper = np.array([*ends.values()]).T
         ax.hlines([*ends], lower, upper, color="black", linewidth=1.1, label=BAND_WORDS)
-    for i, share in enumerate(shares):
-        words = with_minus(f"{share:.1%}") if abs(share) >= 0.0005 else "< 0.1%"
-        # Of negative shares on the other side of zero: on their own side the names are near.
-        end = max(share, ends[i][1]) if i in ends else max(share, 0.0)
-        write_next_to(ax, words, (end, i), 4)
+    write = same_digits([line.size for line in lines])
+    for i, line in enumerate(lines):
+        share = "" if np.isnan(line.share) else with_minus(f" ({line.share:z.0%})")
+        write_next_to(
+            ax, f"{write(line.size)}{share}", (max(line.size, ends.get(i, (0, 0))[1]), i), 4
+        )
     style_axes(ax)
-    name_rows(ax, names)
-    reached = [0.0, *shares, *(upper for _, upper in ends.values())]
-    lowest, highest = min(reached), max(reached) or 1.0
-    ax.set_xlim(lowest and lowest - 0.04 * (highest - lowest), highest + 0.14 * (highest - lowest))
-    if lowest < 0:
-        ax.axvline(0.0, color=FRAME, linewidth=0.8)
-    number_ticks(ax.xaxis, 5, of="shares")
-    name_below(ax, f"share of {ranking.of_what}", note=_note(ax, ranking, bars))
-    if ends or len({kind for kind in kinds if kind[0] != "the rest"}) > 1:
+    name_rows(ax, [line.name(d.term_name).removesuffix(" together") for line in lines])
+    reached = [*(line.size for line in lines), *(upper for _, upper in ends.values())]
+    ax.set_xlim(0.0, 1.25 * (max(reached, default=0.0) or 1.0))
+    number_ticks(ax.xaxis, 4)
+    of = f"effects over {d.n_outputs} outputs" if d.n_outputs > 1 else effect_label(d, 0)
+    words = f"size: standard deviation of the {of}"
+    if lines and not np.isnan(lines[0].share):
+        words += " (share of the variance, by covariance)"
+    more = sum(order in (None, len(subset)) for subset in d.components)
+    more -= sum(bool(line.subset) for line in lines)
+    words += f"; {more} smaller ones are not drawn" if more else ""
+    name_below(ax, words, note=_note(ax, d, lines))
+    if ends or len(set(kinds)) > 1:
         legend_above(ax, 3 if len(set(kinds)) + bool(ends) <= 3 else 2, side="right")
     return ax
 
 
-def importance_size(d: Decomposition, top: int = 15) -> tuple[float, float]:
+def importance_size(
+    d: Decomposition, top: int = 15, order: int | None = None
+) -> tuple[float, float]:
     """Return the width and height in inches that suit the figure."""
-    bars = _bars(d, d.ranking, top)
-    note = _HEIGHT_OF_NOTE * bool(_claims(d.ranking, bars))
-    return 4.6, max(0.23 * len(bars) + 0.8, 1.6) + note
+    lines = _drawn(d, order, top)
+    note = _HEIGHT_OF_NOTE * bool(_claims(d, lines))
+    return 4.6, max(0.23 * len(lines) + 0.9, 1.6) + note
 
 
-class _Bar(NamedTuple):
-    """One bar, its kind and the colour of it, whether a bar above holds its sum, and its effect."""
+def _drawn(d: Decomposition, order: int | None, top: int) -> list[Line]:
+    """Return the lines from top to bottom; a remainder of unknown variance has none."""
+    sizes = {subset: line.size for subset, line in d.ranking.by_effect.items()}
 
-    name: str
-    share: float
-    kind: tuple[str, str]
-    is_member: bool = False
-    subset: Subset = ()
+    def is_wanted(subset: Subset) -> bool:
+        return order in (None, len(subset)) and not np.isnan(sizes[subset])
 
-
-def _bars(d: Decomposition, ranking: Ranking, top: int) -> list[_Bar]:
-    """Return the bars from top to bottom; a remainder of unknown variance has none."""
-    shares = _known_shares(d, ranking)
-    order = [subset for subset in ranking.order if subset in shares]
-    shown = order if len(order) - top <= 1 else order[: ranking.n_shown(order, top)]
-    bars = []
-    for subset in shown:
-        group = ranking.first_members.get(subset)
-        if group is not None:
-            bars.append(_Bar(group.name, ranking.share(group), _CANCELLING))
-        kind = _KINDS[min(len(subset), 3)] if subset else _REST
-        name = d.term_name(subset) if subset else "remainder"
-        bars.append(_Bar(name, shares[subset], kind, subset in ranking.group_names, subset))
-    if len(shown) < len(order):
-        left = order[len(shown) :]
-        bars.append(_Bar(f"{len(left)} more", sum(shares[subset] for subset in left), _REST))
-    return bars
+    return d.ranking.leading(top, is_wanted)
 
 
-def _note(ax: "Axes", ranking: Ranking, bars: list[_Bar]) -> str:
+def _kind(line: Line) -> tuple[str, str]:
+    """Return what a bar is of, and its colour."""
+    if line.is_sum:
+        return _CANCELLING
+    return _KINDS[min(len(line.subset), 3)] if line.subset else _REST
+
+
+def _note(ax: "Axes", d: Decomposition, lines: list[Line]) -> str:
     """Return what holds of the leading collinear effects without a bar for their sum."""
-    is_small = is_narrow(ax) or lines_along(ax) < len(bars) + _LINES_OF_NOTE
-    return "" if is_small else "".join(_claims(ranking, bars)[:1])
+    is_small = is_narrow(ax) or lines_along(ax) < len(lines) + _LINES_OF_NOTE
+    return "" if is_small else "".join(_claims(d, lines)[:1])
 
 
-def _claims(ranking: Ranking, bars: list[_Bar]) -> list[str]:
-    shown = {bar.subset for bar in bars}
-    apart = [group for group in ranking.collinear if group.reason != "cancel"]
+def _claims(d: Decomposition, lines: list[Line]) -> list[str]:
+    shown = {line.subset for line in lines}
+    apart = [group for group in d.ranking.collinear if group.reason != "cancel"]
     return [group.claim for group in apart if not shown.isdisjoint(group.members)]
 
 
-def _known_shares(d: Decomposition, ranking: Ranking) -> dict[Subset, float]:
-    """Return the shares; without the remainder where its variance is not known."""
-    if not np.isnan([*ranking.shares.values()]).any():
-        return dict(ranking.shares)
-    sizes = {subset: float(np.sum(c.variance)) for subset, c in d.components.items()}
-    whole = sum(sizes.values()) or 1.0
-    return {subset: size / whole for subset, size in sizes.items()}
-
-
-def _whiskers(d: Decomposition) -> dict[str, tuple[float, float]]:
-    """Return the interval of the share of each effect in one more training, by its name."""
+def _whiskers(d: Decomposition, lines: list[Line]) -> dict[int, tuple[float, float]]:
+    """Return the interval of the size of each line in one more training, by its place."""
     if d.spread is None:
         return {}
-    sizes = [float(np.sum(component.variance)) for component in d.components.values()]
-    if d.remainder is not None and not np.any(np.isnan(d.remainder.variance)):
-        sizes.append(float(np.sum(d.remainder.variance)))
-    total = sum(sizes) or 1.0
     intervals = {}
-    for subset in d.spread.stacked:
-        lower, upper = d.spread.variance_interval(subset, LEVEL, together=True)
-        intervals[d.term_name(subset)] = float(lower[0]) / total, float(upper[0]) / total
+    for i, line in enumerate(lines):
+        if line.subset and line.subset in d.spread.stacked:
+            lower, upper = d.spread.size_interval(line.subset, LEVEL, together=True)
+            intervals[i] = float(lower[0]), float(upper[0])
     return intervals

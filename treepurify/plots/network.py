@@ -11,7 +11,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.plots.bands import BAND_WORDS
 from treepurify.plots.fitting import letters_along, lines_along
-from treepurify.plots.labels import effect_label, fold, number_words, percent_words, shorten_all
+from treepurify.plots.labels import effect_label, fold, number_words, shorten_all
 from treepurify.plots.library import points_of
 from treepurify.plots.row_parts import in_each_training, is_something, one_row, row_effects
 from treepurify.plots.style import (
@@ -75,21 +75,21 @@ def network(
 ) -> "Axes":
     """Draw features as nodes and the leading interactions as edges.
 
-    The area of a node is proportional to the variance of the main effect, and the width of an edge
-    to the variance of the interaction; the legend shows the sizes of some shares of the sum of all
-    variances. With a `row`, area and width are proportional to the absolute effects for this row,
-    red if they raise the prediction and blue if they lower it. Features that interact strongly are
-    close to each other. The title states how many of the interactions are drawn, and their share of
-    the variance of all interactions.
+    The area of a node is proportional to the size of the main effect, and the width of an edge to
+    that of the interaction: their standard deviations, as in `Decomposition.importance`; the legend
+    shows some sizes. With a `row`, area and width are proportional to the absolute effects for this
+    row, red if they raise the prediction and blue if they lower it. Features that interact strongly
+    are close to each other. The title states how many of the interactions are drawn, and their
+    share of the variance of all interactions.
 
     If several trainings were purified, a faint outline around each node and edge shows the upper
     end of its 90% interval for one more training, and edges are dashed if the interval includes
-    zero or, with a `row`, both signs. See `Spread.variance_interval` and `Spread.band`.
+    zero or, with a `row`, both signs. See `Spread.size_interval` and `Spread.band`.
 
     Parameters
     ----------
     d : Decomposition
-        The decomposition. The variances of several outputs are added up.
+        The decomposition. Sizes are root mean squares over several outputs.
     row : table of shape (n_rows, n_features), Series or ndarray of shape (n_features,), optional
         The row whose effects are drawn, or a table that contains it at position `index`. Requires a
         decomposition with one output.
@@ -136,7 +136,7 @@ def network(
     if index is not None and row is None:
         raise InvalidInputError("index is the position of a row in a table: pass that table as row")
     columns = None if row is None else _one_output(d, row, index)
-    effects = _shares(d) if columns is None else _effects_of_row(d, columns)
+    effects = _sizes(d) if columns is None else _effects_of_row(d, columns)
     ends = _ends(d, columns)
     n_features = len({j for subset in effects for j in subset})
     ax, space = _axes_and_space(ax, min(top, n_features, _MOST_NODES))
@@ -401,16 +401,17 @@ def _name_nodes(
 
 def _label_sizes(ax: "Axes", nodes: _Scale, edges: _Scale, *, is_row: bool) -> None:
     """Draw sizes of effects that are round numbers for the legend alone."""
-    say = number_words if is_row else percent_words
     if nodes.largest > 0:
         size = _round_below(nodes.largest * min(_LEGEND_NODE / nodes.drawn, 1.0) ** 2)
         color = MUTED if is_row else MAIN
-        ax.scatter([], [], s=nodes.area(size), color=color, label=f"main effect: {say(size)}")
+        ax.scatter(
+            [], [], s=nodes.area(size), color=color, label=f"main effect: {number_words(size)}"
+        )
     for part in (1.0, 0.25) if edges.largest > 0 else ():
         size = _round_below(part * edges.largest)
         width = max(edges.width(size), _THINNEST_EDGE)
         color = MUTED if is_row else PAIR
-        ax.vlines([], [], [], color=color, linewidth=width, label=f"pair: {say(size)}")
+        ax.vlines([], [], [], color=color, linewidth=width, label=f"pair: {number_words(size)}")
 
 
 def _round_below(number: float) -> float:
@@ -429,34 +430,26 @@ def _count_words(
     is_row: bool,
 ) -> str:
     """Return how many pairs and features are drawn, of how many."""
-    sizes = [abs(effect) for subset, effect in effects.items() if len(subset) == 2]
+    power = 1 if is_row else 2
+    sizes = [abs(effect) ** power for subset, effect in effects.items() if len(subset) == 2]
     if len(edges) == len(sizes):
         words = "no pairs" if not sizes else "the only pair" if len(sizes) == 1 else "all pairs"
     else:
-        part = sum(map(abs, edges.values())) / sum(sizes)
+        part = sum(abs(effect) ** power for effect in edges.values()) / sum(sizes)
         of = "sum" if is_row else "variance"
         words = f"{len(edges)} of {len(sizes)} pairs, with {part:.0%} of their {of}"
     shown, known = features
     return words if shown == known else f"{words}; {shown} of {known} features"
 
 
-def _shares(d: Decomposition) -> dict[Subset, float]:
-    """Return the shares of the sum of variances that effects of one and two features have."""
-    total = _sum_of_variances(d)
-    return _without_rounding(
-        {s: float(np.sum(c.variance)) / total for s, c in d.components.items() if len(s) <= 2},
-        np.sqrt,
-    )
+def _sizes(d: Decomposition) -> dict[Subset, float]:
+    """Return the sizes of effects of one and two features."""
+    by_effect = d.rank(read_rows=False).by_effect
+    return _without_rounding({s: by_effect[s].size for s in d.components if len(s) <= 2})
 
 
-def _sum_of_variances(d: Decomposition) -> float:
-    return float(np.nansum([np.sum(c.variance) for c in d.components.values()])) or 1.0
-
-
-def _without_rounding(
-    effects: dict[Subset, float], size: Callable[[Array], Array]
-) -> dict[Subset, float]:
-    drawn = is_something(size(np.array([*effects.values()])))
+def _without_rounding(effects: dict[Subset, float]) -> dict[Subset, float]:
+    drawn = is_something(np.array([*effects.values()]))
     return {s: effect for (s, effect), known in zip(effects.items(), drawn, strict=True) if known}
 
 
@@ -465,13 +458,8 @@ def _ends(d: Decomposition, columns: Columns | None) -> dict[Subset, _End]:
     if d.spread is None:
         return {}
     if columns is None:
-        total = _sum_of_variances(d)
-        intervals = {
-            s: d.spread.variance_interval(s, LEVEL, together=True) for s in d.spread.stacked
-        }
-        return {
-            s: _End(float(high[0]) / total, not low[0] > 0) for s, (low, high) in intervals.items()
-        }
+        intervals = {s: d.spread.size_interval(s, LEVEL, together=True) for s in d.spread.stacked}
+        return {s: _End(float(high[0]), not low[0] > 0) for s, (low, high) in intervals.items()}
     each = in_each_training(d, columns, len(d.components), "terms", 0)
     if each is None:
         return {}
@@ -498,5 +486,5 @@ def _effects_of_row(d: Decomposition, columns: Columns) -> dict[Subset, float]:
     _, subsets, values = row_effects(d, columns)
     effects = zip(subsets, values[0, :, 0], strict=True)
     return _without_rounding(
-        {s: float(value) for s, value in effects if s in d.components and len(s) <= 2}, np.abs
+        {s: float(value) for s, value in effects if s in d.components and len(s) <= 2}
     )

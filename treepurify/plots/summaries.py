@@ -1,7 +1,9 @@
 """The figure of a whole model: its leading effects side by side on one page."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from treepurify.arguments import check_result, check_whole
 from treepurify.components import Component, TensorComponent, is_drawable
@@ -15,6 +17,7 @@ from treepurify.plots.pairs import draw_pair
 from treepurify.plots.style import INK, MUTED
 from treepurify.plots.terms import output_position
 from treepurify.plots.titles import text_width
+from treepurify.terms import same_digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +36,7 @@ _MOST_COLUMNS = 4
 def summary(
     d: Decomposition,
     *,
+    order: int | None = None,
     top: int = 9,
     columns: int = 3,
     output: int | str = 0,
@@ -41,15 +45,18 @@ def summary(
 
     Main effects are curves or bars, with the distribution of the data next to them; pairs are
     heatmaps. Each panel has a suitable scale, on the margin scale of the model, and a title with
-    the share of the effect over all outputs (see `Decomposition.ranking`). The figure has the width
-    of the text of a printed page; save it with ``ax[0].figure.savefig("model.pdf")``.
+    the size and the share of the effect over all outputs, as `Decomposition.importance` has them.
+    The figure has the width of the text of a printed page; save it with
+    ``ax[0].figure.savefig("model.pdf")``.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition.
+    order : int, optional
+        Only main effects (1) or pairs (2); by default both.
     top : int
-        Number of effects, the most important first; more if effects that cancel would otherwise be
+        Number of effects, the largest first; more if effects that cancel would otherwise be
         separated. Effects of three or more features cannot be drawn and are skipped.
     columns : int
         Number of panels in a row, at most 4.
@@ -70,7 +77,7 @@ def summary(
 
     See Also
     --------
-    treepurify.plots.importance : Shares of the most important effects.
+    treepurify.plots.importance : Sizes of the largest effects.
     treepurify.plots.main_effect : Figure of one main effect.
     treepurify.plots.pair : An interaction as a heatmap.
 
@@ -81,13 +88,15 @@ def summary(
     >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
     >>> [ax.get_title(loc="left") for ax in tp.plots.summary(d)]
-    ['x0 (33%)', 'x1 (33%)', 'x0 & x1 (33%)']
+    ['x0: 0.250 (33%)', 'x1: 0.250 (33%)', 'x0 & x1: 0.250 (33%)']
     """
     check_result("d", d, Decomposition)
     check_whole("top", top, 1)
     check_whole("columns", columns, 1, _MOST_COLUMNS)
+    if order is not None:
+        check_whole("order", order, 1, 2)
     position = output_position(d, output)
-    shown = _leading_effects(d, top)
+    shown = _leading_effects(d, top, (1, 2) if order is None else (order,))
     if not shown:
         raise InvalidInputError("this decomposition has no effect of one or two features to draw")
     columns = min(columns, len(shown))
@@ -99,7 +108,10 @@ def summary(
     with pyplot.rc_context({"font.size": _FONT_PART * pyplot.rcParams["font.size"]}):
         label = effect_label(d, position)
         figure.suptitle(f"{label[0].upper()}{label[1:]}", color=INK)
-        words = f"In brackets: share of {d.ranking.of_what}. Each panel has its own scale."
+        words = "Size (standard deviation)"
+        if not np.isnan(d.ranking.by_effect[shown[0]].share):
+            words += " and share of the variance, by covariance"
+        words += " of each effect. Each panel has its own scale."
         figure.supxlabel(words, color=MUTED, size=text_size("axes.labelsize", SMALL_SIZE))
         size = text_size("axes.labelsize", LABEL_SIZE)
         titles = _panel_titles(d, shown, columns, size)
@@ -119,13 +131,17 @@ def summary(
 def _panel_titles(
     d: Decomposition, shown: Sequence[Subset], columns: int, size: str | float
 ) -> list[str]:
-    """Return names and shares of effects, shortened to the width of a panel."""
-    names = [d.term_name(subset) for subset in shown]
-    shares = [with_minus(f"{d.ranking.shares[subset]:.0%}") for subset in shown]
+    """Return names, sizes and shares of effects, shortened to the width of a panel."""
+    names, lines = [d.term_name(s) for s in shown], [d.ranking.by_effect[s] for s in shown]
+    write = same_digits([line.size for line in lines])
+    numbers = [
+        write(line.size) + ("" if np.isnan(line.share) else with_minus(f" ({line.share:z.0%})"))
+        for line in lines
+    ]
     points = _PART_OF_PANEL * 72.0 * _WIDTH / columns
     for letters in _LONGEST_TITLES:
         short = shorten_all(names, letters // columns)
-        titles = [f"{name} ({share})" for name, share in zip(short, shares, strict=True)]
+        titles = [f"{name}: {size}" for name, size in zip(short, numbers, strict=True)]
         if max(text_width(title, size) for title in titles) <= points:
             break
     return titles
@@ -142,12 +158,12 @@ def _leave_out_name(ax: "Axes", component: Component) -> None:
         ax.set_ylabel("")
 
 
-def _leading_effects(d: Decomposition, top: int) -> list[Subset]:
-    """Return the most important effects that have a figure: `top`, and the rest of a group."""
-    drawable = [
-        subset
-        for subset in d.ranking.order
-        if len(subset) in (1, 2)
-        and (isinstance(d.components[subset], TensorComponent) or is_drawable(d.components[subset]))
-    ]
-    return drawable[: d.ranking.n_shown(drawable, top)]
+def _leading_effects(d: Decomposition, top: int, orders: Collection[int]) -> list[Subset]:
+    """Return the largest effects that have a figure: `top`, and the rest of a group."""
+
+    def is_drawn(subset: Subset) -> bool:
+        part = d.components.get(subset)
+        is_shown = isinstance(part, TensorComponent) or (part is not None and is_drawable(part))
+        return len(subset) in orders and is_shown
+
+    return [line.subset for line in d.ranking.leading(top, is_drawn) if line.subset]

@@ -58,7 +58,7 @@ def worth(worth: EffectWorth, *, top: int = 15, ax: "Axes | None" = None) -> "Ax
     -----
     Dark bars are the rise of the loss without the effect, as a share of the reduction of the loss
     by all effects together; these shares need not sum to one. Light bars are shares of the
-    variance.
+    variance, by covariance. Effects rank by size.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def worth(worth: EffectWorth, *, top: int = 15, ax: "Axes | None" = None) -> "Ax
     """
     check_result("worth", worth, EffectWorth, "treepurify.effect_worth")
     check_whole("top", top, 1)
-    table = worth.to_frame().sort_values("variance", ascending=False, kind="stable")
+    table = worth.to_frame().sort_values("size", ascending=False, kind="stable")
     table = table.head(rows_along(ax, top))
     gain = worth.intercept_loss - worth.model_loss
     scale = 1.0 / gain if gain > 0 else 1.0
@@ -80,8 +80,7 @@ def worth(worth: EffectWorth, *, top: int = 15, ax: "Axes | None" = None) -> "Ax
     places = np.arange(len(table))
     values, low, high = (scale * table[name].to_numpy() for name in ("worth", "low", "high"))
     ax.barh(places - 0.19, values, height=0.36, color=AFTER, label="worth on held-out rows")
-    shares = table["variance_share"].to_numpy()
-    ax.barh(places + 0.19, shares, height=0.36, color=BEFORE, alpha=0.6, label="variance")
+    ax.barh(places + 0.19, table["share"], height=0.36, color=BEFORE, alpha=0.6, label="variance")
     if worth.n_bootstrap:
         ax.hlines(places - 0.19, low, high, color=INK, linewidth=1.2, zorder=3)
     ax.axvline(0.0, color=FRAME, linewidth=0.8)
@@ -89,8 +88,8 @@ def worth(worth: EffectWorth, *, top: int = 15, ax: "Axes | None" = None) -> "Ax
     name_rows(ax, [*table["term"]])
     number_ticks(ax.xaxis, 5, of="shares" if gain > 0 else "numbers")
     if gain > 0:
-        name_below(ax, "share of the loss reduction; share of the variance")
+        name_below(ax, "share of the loss reduction; share of the variance, by covariance")
     else:
-        name_below(ax, "increase in loss; share of the variance")
+        name_below(ax, "increase in loss; share of the variance, by covariance")
     legend_above(ax, 2, side="right")
     return ax

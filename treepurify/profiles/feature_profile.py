@@ -13,6 +13,7 @@ from treepurify.engines.ale.axes import accumulation_axes
 from treepurify.engines.ale.components import interpolate
 from treepurify.engines.ale.local_effects import accumulate_main
 from treepurify.engines.common.functions import (
+    CalledFunction,
     ParsedFunction,
     ResponseFunction,
     RowFunction,
@@ -24,6 +25,7 @@ from treepurify.grids.axis import FeatureAxis, quantile_cuts
 from treepurify.grids.grid import encode_rows
 from treepurify.html_summary import html_summary
 from treepurify.links import Link
+from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import progress_report
 from treepurify.rows.columns import Columns
 from treepurify.rows.given_rows import given_rows
@@ -367,7 +369,13 @@ def _lines(f: RowFunction, rows: Columns, j: int, points: Array, memory_budget: 
         f"the predictions of {rows.n_rows} rows at {len(points)} points",
         "Use fewer rows or bins.",
     )
-    return f.values_along(rows, j, points).transpose(1, 0, 2)
+    if isinstance(f, CalledFunction) or not isinstance(f.model, TreeEnsemble):
+        return np.stack([f(rows.with_values(j, point)) for point in points], axis=1)
+    margins = f.model.margin_along(rows, j, points).transpose(1, 0, 2)
+    if isinstance(f, ParsedFunction):
+        return margins
+    responses = f.model.link.inverse(margins.reshape(-1, f.n_outputs))
+    return responses.reshape(*margins.shape[:2], -1)
 
 
 def _means(place: Indices, shares: Array, values: Array, mass: Array) -> tuple[Array, Array]:

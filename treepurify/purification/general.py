@@ -4,9 +4,9 @@ A slice holds the cells that differ along one axis only. Slices of all axes are 
 axis after the other, so that a function of fewer features is one array, with one entry per slice.
 """
 
-from dataclasses import dataclass
 from functools import reduce
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -98,8 +98,7 @@ def _margins(mass: Array) -> list[Array]:
     return margins
 
 
-@dataclass(frozen=True, eq=False)
-class _Slices:
+class _Slices(NamedTuple):
     """A tensor of which only some cells count: with data, these are few among many.
 
     Parameters
@@ -166,8 +165,7 @@ def _slice_tensor(values: Array, mass: Array, cells: Indices) -> _Slices:
     return _Slices(mass.shape, np.concatenate(sums), slice_of, mass.ravel()[cells], of_cells)
 
 
-@dataclass(frozen=True, eq=False)
-class _Fit:
+class _Fit(NamedTuple):
     """Parts, shape (n_outputs, n_slices), how wrong they are, and the steps that found them."""
 
     parts: Array

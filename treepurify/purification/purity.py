@@ -1,9 +1,9 @@
 """Measure how pure effects are: on the cells of their tables, or on rows where these are few."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import combinations
 from math import prod
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -12,17 +12,13 @@ from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.purification.solution import inverse_mass, largest_entry
 from treepurify.typing import Array, Integers
 
-__all__ = ["Purity", "SubsetPair", "measure_purity", "purity_on_rows", "subset_pairs"]
-
-Tables = Mapping[Subset, Array]
-Axes = Mapping[Subset, tuple[FeatureAxis, ...]]
+__all__ = ["CellTable", "Purity", "SubsetPair", "measure_purity", "purity_on_rows", "subset_pairs"]
 
 # Below this share of the scale, a norm is rounding.
 _ROUNDING_NORM = 1e-9
 
 
-@dataclass(frozen=True)
-class SubsetPair:
+class SubsetPair(NamedTuple):
     """A component and one on a subset of its features.
 
     Parameters
@@ -44,23 +40,38 @@ class SubsetPair:
     conditional_mean: float
 
 
-@dataclass(frozen=True)
-class Purity:
+class Purity(NamedTuple):
     """The largest deviations from orthogonality over all components."""
 
     conditional_mean: float
     cosine: float
 
 
-def measure_purity(effects: Tables, mass: Tables, axes: Axes, scale: float) -> Purity:
+class CellTable(Protocol):
+    """An effect on its cells; see `TensorComponent`."""
+
+    @property
+    def axes(self) -> tuple[FeatureAxis, ...]:
+        """One axis per feature."""
+
+    @property
+    def values(self) -> Array:
+        """Effect in each cell, shape (cells..., n_outputs)."""
+
+    @property
+    def mass(self) -> Array:
+        """Mass of each cell."""
+
+
+def measure_purity(tables: Mapping[Subset, CellTable], scale: float) -> Purity:
     """Return the largest deviations, relative to `scale`."""
-    pairs = subset_pairs(effects, mass, axes, scale)
+    pairs = subset_pairs(tables, scale)
     mean = max((pair.conditional_mean for pair in pairs), default=0.0)
     angle = np.nanmax([0.0, *(abs(pair.cosine) for pair in pairs)])
     return Purity(mean / scale if scale > 0 else mean, float(angle))
 
 
-def subset_pairs(effects: Tables, mass: Tables, axes: Axes, scale: float) -> list[SubsetPair]:
+def subset_pairs(tables: Mapping[Subset, CellTable], scale: float) -> list[SubsetPair]:
     """Return every component with every component on a subset of its features.
 
     Tables may be built when they are requested, and those of most features are requested once.
@@ -69,8 +80,9 @@ def subset_pairs(effects: Tables, mass: Tables, axes: Axes, scale: float) -> lis
     within a cell of the coarser axes; with the same axes nothing is assumed.
     """
     pairs, norms = list[SubsetPair](), dict[Subset, Array]()
-    for subset in sorted(effects, key=len):
-        effect, cell_mass = effects[subset], mass[subset]
+    for subset in sorted(tables, key=len):
+        table = tables[subset]
+        effect, cell_mass, axes = table.values, table.mass, table.axes
         weighted = cell_mass[..., None] * effect
         norms[subset] = np.sqrt((weighted * effect).sum(axis=tuple(range(len(subset)))))
         masses = _partial_sums(cell_mass, len(subset))
@@ -78,10 +90,11 @@ def subset_pairs(effects: Tables, mass: Tables, axes: Axes, scale: float) -> lis
             means = total * inverse_mass(masses[kept])[..., None]
             inside = tuple(subset[k] for k in kept)
             product, angle = 0.0, np.nan
-            if inside in effects:
-                coarse = tuple(axes[subset][k] for k in kept)
-                other = mass[inside][..., None] * effects[inside]
-                shared = means * _summed(other, axes[inside], coarse)
+            if inside in tables:
+                smaller = tables[inside]
+                coarse = tuple(axes[k] for k in kept)
+                other = smaller.mass[..., None] * smaller.values
+                shared = means * _summed(other, smaller.axes, coarse)
                 products = shared.sum(axis=tuple(range(len(inside))))
                 product = float(products[np.argmax(np.abs(products))])
                 angle = _cosine(products, norms[subset], norms[inside], scale)

@@ -1,9 +1,8 @@
 """The sections on effects: what the model does, the table, and the pictures of the leading ones."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from treepurify.plots.main_effects import main_effect_size
 from treepurify.plots.pairs import PAIR_SIZE, lay_out_pair
 from treepurify.plots.terms import is_continuous, raw_effect
 from treepurify.plots.together import TOGETHER_SIZE
-from treepurify.ranking import share_sums
 from treepurify.report.figures import Figure, cells_along, draw, figure_of, readable
 from treepurify.report.page import Section, Table
 from treepurify.report.sentences import Statement, model_statements
@@ -31,20 +29,11 @@ if TYPE_CHECKING:
 __all__ = ["EffectPages", "has_picture", "main_figure", "pair_figure"]
 
 _MOST_BARS = 10
-# Pictures in the summary, and the share below which an effect has none.
+# Pictures in the summary, and the part of the largest size below which an effect has none.
 _MOST_TOLD = 6
-_LEAST_DRAWN = 0.005
+_LEAST_DRAWN = 0.05
 # What stands before the name of an effect whose group has the row above.
 _INDENT = "\N{EM SPACE}"
-
-
-class _EffectRow(NamedTuple):
-    """A row of the table of importance; the remainder has no features."""
-
-    row: Mapping[Any, Any]
-    subset: Subset
-    output: int
-    share: float
 
 
 class EffectPages:
@@ -62,28 +51,6 @@ class EffectPages:
         self.d, self.top = d, top
 
     @cached_property
-    def importance(self) -> "pd.DataFrame":
-        """One row per effect and output, the most important first."""
-        return self.d.importance()
-
-    @cached_property
-    def entries(self) -> list[_EffectRow]:
-        """What stands in each of these rows, and the effect that it is of."""
-        d = self.d
-        subsets = {d.term_name(subset): subset for subset in d.components}
-        return [
-            _EffectRow(
-                row,
-                subsets.get(row["term"], ()),
-                d.output_names.index(row["output"]) if d.n_outputs > 1 else 0,
-                row["variance_share"]
-                if np.isnan(row["covariance_share"])
-                else row["covariance_share"],
-            )
-            for row in self.importance.to_dict("records")
-        ]
-
-    @cached_property
     def statements(self) -> list[Statement]:
         """What the model does, the first sentence about all effects."""
         return model_statements(self.d, 1 + _MOST_TOLD)
@@ -99,14 +66,14 @@ class EffectPages:
     def summary(self) -> Section | None:
         """Return what the model does: a sentence and a picture for each of the leading effects."""
         if not self.statements:
-            is_constant = not len(self.importance)
+            is_constant = not self.d.ranking.lines
             text = ["The model is constant: it has no effects."] if is_constant else []
             return Section("What the model does", text)
         first, *others = self.statements
         size = importance_size(self.d, _MOST_BARS)
         ax = draw(size)
         importance(self.d, top=_MOST_BARS, ax=ax)
-        bars = figure_of(ax, f"Share of {self.d.ranking.of_what}.", "Bars of the leading effects.")
+        bars = figure_of(ax, "", "Bars of the leading effects.")
         parts = [Section(each.title, [each.text], figures=self._told(each)) for each in others]
         return Section("What the model does", [first.text], figures=[bars], parts=parts)
 
@@ -128,26 +95,29 @@ class EffectPages:
         for group in d.ranking.collinear:
             is_drawn = group.reason == "cancel" and group.members not in self.told
             figures = [self._together(group)] if is_drawn and d.grid_rows is not None else []
-            parts.append(Section(group.name, [group.sentence], figures=figures))
+            because = f"{group.reason_words[0].upper()}{group.reason_words[1:]}."
+            parts.append(Section(group.name, [f"{group.sentence} {because}"], figures=figures))
         return Section("What may mislead", parts=parts) if parts else None
 
     def table(self) -> Section | None:
         """Return the table of effects; None without any."""
-        if not len(self.importance):
+        d = self.d
+        if not d.ranking.lines:
             return None
-        d, of_output = self.d, "" if self.d.n_outputs == 1 else ", within its output"
+        outputs = f", over {d.n_outputs} outputs" if d.n_outputs > 1 else ""
         headings = {
             "effect": "Effect",
-            "output": "Output",
-            "size": "Size (standard deviation)",
-            "share": f"Share of {d.ranking.of_what}{of_output}",
+            "size": f"Size (standard deviation{outputs})",
+            "share": "Share of the variance, by covariance",
             "before": "Size before purification",
         }
-        if d.n_outputs == 1:
-            del headings["output"]
-        table = Table(self._rows(), headings, percent=["share"], bar="share", at_once=20)
-        sums = share_sums(d.ranking, d.inputs.combined)
-        text = [f"In all: {sums}."] if sums else []
+        table = Table(self._rows(), headings, percent=["share"], bar="size", at_once=20)
+        text = []
+        if any(line.offsets for line in d.ranking.lines):
+            text.append(
+                "A negative share means that the effect offsets others: where it raises the "
+                "prediction, they lower it by more."
+            )
         if d.ranking.groups:
             text.append(
                 "Effects that largely cancel are ranked by their sum, in the row above them."
@@ -158,26 +128,16 @@ class EffectPages:
         import pandas as pd
 
         d = self.d
-        before = {subset: _deviations_before(d, subset) for subset in d.components}
-        records: list[dict[str, Any]] = []
-        above = d.ranking.groups_above(entry.subset for entry in self.entries)
-        for (row, subset, output, share), group in zip(self.entries, above, strict=True):
-            if group is not None:
-                size = float(np.sqrt(group.variance))
-                records.append(
-                    {"effect": group.joint_name, "size": size, "share": d.ranking.share(group)}
-                )
-            records.append(
-                {
-                    "effect": _INDENT * bool(row["group"]) + str(row["term"]),
-                    "output": str(row.get("output", "")),
-                    "size": float(np.sqrt(row["variance"])),
-                    "share": float(share),
-                    "before": float(before[subset][output]) if subset else np.nan,
-                }
-            )
-        made = pd.DataFrame(records).fillna({"output": "all"})
-        return made.dropna(axis="columns", how="all")
+        records = [
+            {
+                "effect": _INDENT * line.is_member + line.name(d.term_name),
+                "size": line.size,
+                "share": line.share,
+                "before": _size_before(d, line.subset) if line.subset else np.nan,
+            }
+            for line in d.ranking.lines
+        ]
+        return pd.DataFrame(records).dropna(axis="columns", how="all")
 
     def further(self, order: int, title: str) -> Section | None:
         """Return pictures of the leading effects of an order that the summary does not draw."""
@@ -197,13 +157,16 @@ class EffectPages:
 
     def _leading(self, order: int) -> list[tuple[Subset, int]]:
         """Return the effects of an order, each with the output on which it is largest."""
-        found = dict[Subset, int]()
-        for row, subset, output, share in self.entries:
-            # Of an unknown variance nothing says that there is nothing to see.
-            is_small = abs(share) < _LEAST_DRAWN or row["variance"] == 0
-            if len(subset) == order and not is_small and has_picture(self.d, subset):
-                found.setdefault(subset, output)
-        return list(found.items())
+        lines = self.d.ranking.by_effect
+        largest = max(np.nan_to_num([line.size for line in lines.values()]), default=0.0)
+        return [
+            (subset, int(np.argmax(np.nan_to_num(self.d.components[subset].variance))))
+            for subset, line in lines.items()
+            # Of an unknown size nothing says that there is nothing to see.
+            if len(subset) == order
+            and not line.size < max(_LEAST_DRAWN * largest, np.finfo(float).tiny)
+            and has_picture(self.d, subset)
+        ]
 
     def _figure(self, subset: Subset, output: int) -> Figure:
         draw_effect = main_figure if len(subset) == 1 else pair_figure
@@ -225,14 +188,13 @@ def has_picture(d: Decomposition, subset: Subset) -> bool:
     return isinstance(component, TensorComponent) or is_drawable(component)
 
 
-def _deviations_before(
-    d: Decomposition, subset: Subset
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _size_before(d: Decomposition, subset: Subset) -> float:
+    """Return the size of an effect as the model stores it; NaN if unknown."""
     component = d.components[subset]
     raw = raw_effect(d, component) if isinstance(component, TensorComponent) else None
     if raw is None or not isinstance(component, TensorComponent):
-        return np.full(d.n_outputs, np.nan)
-    return np.sqrt(mean_over_cells(component.mass, raw**2))
+        return np.nan
+    return float(np.sqrt(np.mean(mean_over_cells(component.mass, raw**2))))
 
 
 def main_figure(

@@ -20,7 +20,6 @@ from treepurify.grids.grid import Subset
 from treepurify.plots.labels import margin_label
 from treepurify.plots.row_parts import value_words
 from treepurify.report.page import Section
-from treepurify.report.sentences import known_shares
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices
 
@@ -106,9 +105,9 @@ def prediction_data(d: Decomposition, X: Any = None) -> dict[str, Any]:
 
 def _tables(d: Decomposition) -> dict[Subset, TensorComponent]:
     """Return the tables that fit a page, those of the leading effects first."""
-    shares, space = known_shares(d), _MOST_NUMBERS
+    space = _MOST_NUMBERS
     tables = {}
-    for subset in sorted(d.components, key=lambda subset: -abs(shares[subset])):
+    for subset in filter(None, d.ranking.order):
         component = d.components[subset]
         if isinstance(component, TensorComponent) and component.n_cells * d.n_outputs > space:
             continue

@@ -175,11 +175,11 @@ def trainings_section(d: Decomposition, leading: Sequence[int]) -> Section | Non
         "at each value separately: the noise of training, not the choice of rows."
     )
     headings = {
-        "term": "Effect",
+        "effect": "Effect",
         "output": "Output",
-        "low": "Size in one more training: from",
-        "high": "to",
-        "between": "Trainings differ by",
+        "size_lower": "Size in one more training: from",
+        "size_upper": "to",
+        "training_size": "Trainings differ by",
         "present": "Trainings that have the effect",
     }
     figures = [
@@ -187,11 +187,7 @@ def trainings_section(d: Decomposition, leading: Sequence[int]) -> Section | Non
         for feature in leading
         if (feature,) in spread.stacked
     ]
-    frame = spread.importance().rename(
-        columns={"variance_lower": "low", "variance_upper": "high", "training_variance": "between"}
-    )
-    frame[["low", "high", "between"]] **= 0.5
-    frame = frame.sort_values("high", ascending=False, kind="stable")
+    frame = spread.importance().sort_values("size_upper", ascending=False, kind="stable")
     table = Table(frame, headings, percent=["present"])
     return Section("Several trainings", [text, _no_clear_sign(d, spread)], [table], figures)
 

@@ -12,7 +12,6 @@ from itertools import islice
 
 import numpy as np
 
-from treepurify.collinear import CollinearEffects
 from treepurify.comparing.regions import cells_in_words
 from treepurify.components import TensorComponent, tabulate
 from treepurify.decomposition import Decomposition
@@ -21,18 +20,19 @@ from treepurify.grids.grid import Subset
 from treepurify.plots.axis_layout import lay_out_axis
 from treepurify.plots.labels import margin_label, number_words, signed_words, with_minus
 from treepurify.plots.limits import cells_that_count
-from treepurify.ranking import against_words
+from treepurify.ranking import Line
 from treepurify.rows.row_weights import equal_parts
-from treepurify.terms import listed_names
+from treepurify.terms import listed_names, same_digits
 from treepurify.typing import Array
+from treepurify.verdict import shares_words
 
-__all__ = ["Statement", "known_shares", "model_statements"]
+__all__ = ["Statement", "model_statements"]
 
 _MOST_NAMED = 3
 # The leading effects are named until this share is reached.
 _MOST_OF_IT = 0.9
-# An effect with less of the variance is no part of a summary, unless it is the first.
-_LEAST_SHARE = 0.02
+# An effect with a smaller part of the largest size is no part of a summary.
+_LEAST_PART = 0.1
 # The parts of the rows that are compared: along one feature, and along each of two, where more are
 # taken of one if the other has fewer.
 _PARTS, _PARTS_OF_PAIR = 10, 4
@@ -94,105 +94,70 @@ def model_statements(d: Decomposition, most: int = 5) -> list[Statement]:
     >>> model = GradientBoostingRegressor(max_depth=1).fit(X, 3 * (X[:, 0] > 0.5))
     >>> d = tp.purify(model, X, weights="empirical", progress=False)
     >>> model_statements(d)[0].text
-    'x0 accounts for 100% of the variance of the predictions.'
+    'x0 accounts for 100% of the variance of the predictions. Main effects 100%.'
     """
-    entries = _entries(d)
-    if not entries or most < 1:
-        return []
-    described = (_about(d, entry) for entry in entries if _is_large(entry, entries[0]))
-    return [_about_all(d, entries), *islice(filter(None, described), most - 1)]
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """An effect, or effects that cancel and count as one, with their share."""
-
-    members: tuple[Subset, ...]
-    name: str
-    share: float
-    group: CollinearEffects | None = None
-
-
-def _entries(d: Decomposition) -> list[_Entry]:
-    """Return what is ranked, the most important first, without what has no share."""
-    shares, ranking = known_shares(d), d.ranking
-    heads, grouped = ranking.first_members, ranking.group_names
-    entries = []
-    for subset in ranking.order:
-        if subset in heads:
-            group = heads[subset]
-            name = f"{listed_names(group.names)} together"
-            entries.append(_Entry(group.members, name, ranking.share(group), group))
-        elif subset and subset not in grouped and shares[subset] != 0:
-            entries.append(_Entry((subset,), d.term_name(subset), shares[subset]))
-    return entries
-
-
-def known_shares(d: Decomposition) -> dict[Subset, float]:
-    """Return the share of each effect, and of the remainder under ``()``, by which effects rank.
-
-    Of the sum of the variances where a share is not known, and zero where that is not known either.
-    """
-    shares = dict(d.ranking.shares)
-    if not np.isnan([*shares.values()]).any():
-        return shares
-    sizes = {subset: float(np.sum(part.variance)) for subset, part in d.components.items()}
-    if d.remainder is not None and not np.any(np.isnan(d.remainder.variance)):
-        sizes[()] = float(np.sum(d.remainder.variance))
-    total = sum(sizes.values())
-    return {subset: size / total if total > 0 else 0.0 for subset, size in sizes.items()}
-
-
-def _is_large(entry: _Entry, first: _Entry) -> bool:
-    return entry is first or abs(entry.share) >= _LEAST_SHARE
-
-
-def _about_all(d: Decomposition, entries: Sequence[_Entry]) -> Statement:
-    """Return which effects account for the variance, and what interactions have of it."""
-    named, reached = [entries[0]], entries[0].share
-    for entry in entries[1:_MOST_NAMED]:
-        if reached < _MOST_OF_IT and _is_large(entry, entries[0]):
-            named.append(entry)
-            reached += entry.share
-    by_variance = d.ranking.sort_by == "variance"
-    whole = "summed variance of the effects" if by_variance else "variance of the predictions"
-    each = [
-        entry.name + (f" ({_percent(entry.share)})" if len(named) > 1 else "") for entry in named
+    lines = [
+        line for line in d.ranking.lines if line.subset != () and not line.is_member and line.size
     ]
-    is_one = len(named) == 1 and len(named[0].members) == 1
-    verb = "accounts" if is_one else "account"
-    text = f"{listed_names(each)} {verb} for {_percent(reached)} of the {whole}."
-    text += _nearly_as_large(entries[len(named) :], named[-1])
-    shares = known_shares(d)
-    higher = [share for subset, share in shares.items() if len(subset) > 1]
-    if higher:
-        text += f" Interactions contribute {_percent(sum(higher))}."
-    if abs(shares.get((), 0.0)) >= _LEAST_SHARE / 2:
-        text += f" The remaining {_percent(shares[()])} is in the remainder, which is not plotted."
-    return Statement(text)
+    if not lines or most < 1:
+        return []
+    large = [line for line in lines if line.size >= _LEAST_PART * lines[0].size]
+    described = (_about(d, line) for line in large)
+    return [_about_all(d, large), *islice(filter(None, described), most - 1)]
 
 
-def _nearly_as_large(others: Sequence[_Entry], last: _Entry) -> str:
+def _name(d: Decomposition, line: Line) -> str:
+    if line.is_sum and line.group is not None:
+        return f"{listed_names(line.group.names)} together"
+    return line.name(d.term_name)
+
+
+def _about_all(d: Decomposition, lines: Sequence[Line]) -> Statement:
+    """Return which effects account for the variance, and what interactions have of it."""
+    if np.isnan(lines[0].share):
+        write = same_digits([line.size for line in lines])
+        sizes = [f"{_name(d, line)} ({write(line.size)})" for line in lines[:_MOST_NAMED]]
+        return Statement(f"By size, the leading effects are {listed_names(sizes)}.")
+    supporting = [line for line in lines if line.share > 0]
+    named, reached = supporting[:1], sum(line.share for line in supporting[:1])
+    for line in supporting[1:_MOST_NAMED]:
+        if reached < _MOST_OF_IT:
+            named.append(line)
+            reached += line.share
+    each = [
+        _name(d, line) + (f" ({_percent(line.share)})" if len(named) > 1 else "") for line in named
+    ]
+    verb = "accounts" if len(named) == 1 and not named[0].is_sum else "account"
+    text = (
+        f"{listed_names(each)} {verb} for {_percent(reached)} of the variance of the predictions."
+    )
+    text += _nearly_as_large(d, supporting[len(named) :], named[-1])
+    return Statement(f"{text} {shares_words(d, d.ranking)}")
+
+
+def _nearly_as_large(d: Decomposition, others: Sequence[Line], last: Line) -> str:
     """Return which others have nearly the share of the last one that is named, in a sentence."""
-    near = [entry for entry in others if entry.share >= _NEARLY * abs(last.share)]
-    words = [f"{entry.name} ({_percent(entry.share)})" for entry in near]
+    near = [line for line in others if line.share >= _NEARLY * last.share]
+    words = [f"{_name(d, line)} ({_percent(line.share)})" for line in near]
     if len(near) > _MOST_NAMED:
         return f" The next {len(near)}, from {words[0]} to {words[-1]}, follow closely."
     if not near:
         return ""
-    is_one = len(near) == 1 and len(near[0].members) == 1
-    return f" {listed_names(words)} {'follows' if is_one else 'follow'} closely."
+    verb = "follows" if len(near) == 1 and not near[0].is_sum else "follow"
+    return f" {listed_names(words)} {verb} closely."
 
 
-def _about(d: Decomposition, entry: _Entry) -> Statement | None:
+def _about(d: Decomposition, line: Line) -> Statement | None:
     """Return what an effect does; None where it is no table, or one part alone counts."""
-    variances = [d.components[subset].variance for subset in entry.members]
+    members = line.group.members if line.group is not None else (line.subset or (),)
+    variances = [d.components[subset].variance for subset in members]
     output = int(np.argmax(np.nan_to_num(np.sum(variances, axis=0))))
-    if entry.group is not None:
-        share = _percent(entry.share)
-        text = f"{entry.group.sentence} Their sum accounts for {share} of the variance."
-        return Statement(text, entry.members, output, entry.name)
-    (subset,) = entry.members
+    if line.group is not None:
+        text = (
+            f"{line.group.sentence} Their sum accounts for {_percent(line.share)} of the variance."
+        )
+        return Statement(text, members, output, _name(d, line))
+    (subset,) = members
     table = tabulate(d.components[subset], d.inputs) if len(subset) <= 2 else None
     if table is None or not np.any(table.mass > 0):
         return None
@@ -203,9 +168,9 @@ def _about(d: Decomposition, entry: _Entry) -> Statement | None:
     if said is None:
         return None
     text = said
-    if entry.share < 0:
-        text += f" {against_words([entry.name])}"
-    return Statement(text, entry.members, output, entry.name)
+    if line.offsets:
+        text += " It offsets others: where it raises the prediction, they lower it by more."
+    return Statement(text, members, output, _name(d, line))
 
 
 @dataclass(frozen=True, eq=False)
@@ -389,4 +354,4 @@ def _ends(means: Array, held: Array) -> tuple[int, int]:
 
 
 def _percent(share: float) -> str:
-    return with_minus(f"{share:.0%}" if abs(share) >= 0.1 else f"{share:.1%}")
+    return with_minus(f"{share:z.0%}")

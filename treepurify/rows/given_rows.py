@@ -16,15 +16,6 @@ from treepurify.rows.source_reader import model_table
 from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.tables import table_column, table_names
 
-__all__ = [
-    "FEW_SAMPLED_ROWS",
-    "SAMPLED_ROWS",
-    "GivenRows",
-    "check_named_columns",
-    "given_rows",
-    "table_in_memory",
-]
-
 SAMPLED_ROWS = 100_000
 """Most rows that are drawn where a table is needed."""
 FEW_SAMPLED_ROWS = 20_000

@@ -35,7 +35,7 @@ from treepurify.links import Link
 from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parsed import ModelSource
-from treepurify.origin import Concurvity, Edit, Identifiability, ModelFacts, Origin
+from treepurify.origin import Edit, Identifiability, ModelFacts, Origin
 from treepurify.remainder import Difference, SumOfParts
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.saving import savable
@@ -49,7 +49,7 @@ __all__ = ["announce_kinds"]
 def announce_kinds() -> None:
     """Register the classes; further calls do nothing."""
     plain: tuple[type, ...] = (
-        AccumulationAxis, AdditiveTables, Call, Certificate, CollinearEffects, Columns, Concurvity,
+        AccumulationAxis, AdditiveTables, Call, Certificate, CollinearEffects, Columns,
         Edit, EncodedRows, Grid, Identifiability, ModelFacts, ModelInputs, ModelSource,
         Origin, Spread, SumOfParts, TableTerm, TreeEnsemble,
     )  # fmt: skip

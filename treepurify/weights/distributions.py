@@ -53,8 +53,21 @@ class _FromCounts(Weighting):
         return {subset: normalised(counts.pop(subset), _ROWS) for subset in list(counts)}
 
 
+class _OfRows(_FromCounts):
+    """A distribution that is that of the rows."""
+
+    @property
+    def share_of_rows(self) -> float:
+        """One: the rows are the whole distribution."""
+        return 1.0
+
+    def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
+        """Return the mass of the cells of each subset."""
+        return self._shares(grid, rows, subsets)
+
+
 @dataclass(frozen=True)
-class Empirical(_FromCounts):
+class Empirical(_OfRows):
     """The joint distribution of the rows (Lengerich et al. 2020, section 5.2).
 
     It includes the dependence between features. Sample weights, if given, are used.
@@ -73,31 +86,13 @@ class Empirical(_FromCounts):
 
     name: ClassVar[str] = "empirical"
 
-    @property
-    def share_of_rows(self) -> float:
-        """One: the rows are the whole distribution."""
-        return 1.0
-
-    def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Return the mass of the cells of each subset."""
-        return self._shares(grid, rows, subsets)
-
 
 @dataclass(frozen=True)
-class Points(_FromCounts):
+class Points(_OfRows):
     """The empirical distribution of rows that stand for another measure."""
 
     words: str
     name: ClassVar[str] = "points"
-
-    @property
-    def share_of_rows(self) -> float:
-        """One: the points are the whole measure."""
-        return 1.0
-
-    def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Return the mass of the cells of each subset."""
-        return self._shares(grid, rows, subsets)
 
     def describe(self) -> str:
         """Return the measure in words."""
@@ -306,32 +301,27 @@ class JointTable(Weighting):
             raise InvalidInputError(
                 f"the joint table does not contain the features {absent}, which the model uses"
             )
-        return {subset: _margin(joint, features, subset) for subset in subsets}
+        tables = {}
+        for subset in subsets:
+            axes = [features.index(j) for j in subset]
+            first = np.moveaxis(joint, axes, range(len(axes)))
+            tables[subset] = first.sum(axis=tuple(range(len(axes), joint.ndim)))
+        return tables
 
     def _joint(self) -> Array:
         table = read_numbers("the joint table", self.table, _MASSES)
         return normalised(table, "the weights in the joint table")
 
 
-def _margin(joint: Array, features: tuple[int, ...], subset: Subset) -> Array:
-    """Return the table of some features, in their order."""
-    summed = joint.sum(axis=tuple(i for i, j in enumerate(features) if j not in subset))
-    kept = [j for j in features if j in subset]
-    return np.asarray(summed.transpose([kept.index(j) for j in subset]))
-
-
 def _read_features(features: Any) -> tuple[int, ...]:
     """Return different positions of features."""
-    if not isinstance(features, Iterable) or isinstance(features, str | bytes):
+    is_list = isinstance(features, Iterable) and not isinstance(features, str | bytes)
+    positions = tuple(features) if is_list else ()
+    for position in positions:
+        check_whole("the position of a feature of the joint table", position, 0)
+    if not is_list or len(set(positions)) != len(positions):
         raise InvalidInputError(
             "features of the joint table must be different positions, such as (0, 2); got "
             f"{brief(features)}"
-        )
-    positions = tuple(features)
-    for position in positions:
-        check_whole("the position of a feature of the joint table", position, 0)
-    if len(set(positions)) != len(positions):
-        raise InvalidInputError(
-            f"features of the joint table must be different positions, got {brief(positions)}"
         )
     return positions

@@ -6,8 +6,7 @@ levels a row has normal scores whose means depend on the levels and whose correl
 general location model (Olkin & Tate 1961).
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -54,8 +53,7 @@ _TABLES_MOVED, _TABLES_LEFT = 4, 2
 _ADVICE = 'Pass fewer rows, or use weights="empirical".'
 
 
-@dataclass(frozen=True, eq=False)
-class LatentRows:
+class LatentRows(NamedTuple):
     """Rows as levels and, given these, as normal scores.
 
     Parameters

@@ -4,8 +4,8 @@ They are drawn from numbers from 0 to 1 that fill space evenly.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,8 +29,7 @@ _MOST_CELLS_DRAWN_FROM = 1 << 22
 _HALF_A_STEP = 2.0**-31
 
 
-@dataclass(frozen=True, eq=False)
-class MeasurePoints:
+class MeasurePoints(NamedTuple):
     """Rows with weights that stand for a measure.
 
     Parameters
@@ -123,9 +122,8 @@ def points_in_cells(
     rng : Generator
         Generator of the draws.
     """
-    numbers = _numbers_of_features(rows.columns.features, cells.shape[1], rng)
     alike = [np.ones(axis.n_cells) for axis in grid.axes]
-    numbers += cells
+    numbers = cells + _numbers_of_features(rows.columns.features, cells.shape[1], rng)
     numbers /= np.array([[len(mass)] for mass in alike])
     return _points_at(numbers, alike, rows, grid)
 

@@ -69,7 +69,7 @@ def test_main_effects_against_loops(gaussians):
     between = d[0].on_rows(at(0, edges[:2].mean()))
     assert between.shape == (1, 1)
     np.testing.assert_allclose(d.predict(gaussians), smooth(gaussians), atol=1e-12)
-    assert d.importance()["covariance_share"].sum() == pytest.approx(1.0)
+    assert d.importance()["share"].sum() == pytest.approx(1.0)
 
 
 def test_against_pyale_in_one_and_two_dimensions():

@@ -85,8 +85,8 @@ def test_levels_without_rows_have_no_effect_and_unknown_ones_are_refused():
 def test_tables_of_the_decomposition_work():
     table = mixed_table()
     d = quiet(formula, table, order=2, rank=40)
-    importance = d.importance()
-    assert importance["covariance_share"].sum() == pytest.approx(1.0)
+    importance = d.importance(details=True)
+    assert importance["share"].sum() == pytest.approx(1.0)
     assert d.orthogonality()["inner_product"].abs().max() < 1e-12
     # Global importance in l1 norm (equation 22).
     own = d["colour"].on_rows(table)[:, 0]

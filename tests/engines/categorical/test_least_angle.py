@@ -119,7 +119,7 @@ def test_few_terms_of_many_are_found():
     X = rng.integers(0, 3, size=(4000, 8))
     y = (X[:, 0] == 0) + 2.0 * (X[:, 2] == 1) * (X[:, 5] == 2) + 0.1 * rng.normal(size=4000)
     d = quiet(y, X, order=2, selection="lars")
-    largest = d.importance()["term"].head(4)
+    largest = d.importance()["effect"].head(4)
     assert set(largest) == {"x0", "x2", "x5", "x2 & x5"}
     assert d.diagnostics["identifiability"]["rank"] < 60
     assert d.diagnostics["selection"]["tried"] == 8 * 2 + 28 * 4

@@ -146,7 +146,7 @@ def test_global_importance_is_the_mean_absolute_effect():
     """Ferrere et al. 2026, equation 22."""
     X, weights, values = rare_levels()
     d = quiet(values, X, order=1, sample_weight=weights)
-    table = d.importance().set_index("term")["mean_absolute"]
+    table = d.importance(details=True).set_index("effect")["mean_absolute"]
     for j, name in enumerate(d.feature_names):
         expected = np.average(np.abs(d[j].on_rows(X)[:, 0]), weights=weights)
         assert table[name] == pytest.approx(expected, rel=1e-12)

@@ -49,7 +49,7 @@ def test_the_fit_is_that_of_dense_least_squares(rows):
     np.testing.assert_allclose(d.predict(rows), smooth(rows), atol=1e-12)
     assert d.certificate.conditional_mean < 1e-9
     assert "stopped" not in d.certificate.note
-    assert d.importance()["covariance_share"].sum() == pytest.approx(1.0)
+    assert d.importance()["share"].sum() == pytest.approx(1.0)
 
 
 def test_a_function_on_a_full_grid_has_the_components_of_its_anova():

@@ -282,7 +282,7 @@ def test_parts_add_up_on_new_rows():
     assert table.columns[-1] == "remainder"
     shapley = d.shapley_values(X[:5])
     assert np.isfinite(shapley.values).all()
-    share = d.importance()["covariance_share"].sum()
+    share = d.importance()["share"].sum()
     assert share == pytest.approx(1.0, abs=1e-9)
 
 

@@ -172,7 +172,7 @@ def test_order_two_leaves_the_rest_as_remainder():
     np.testing.assert_allclose(
         d[higher].on_rows(background), full[higher].on_rows(background), atol=1e-13
     )
-    assert d.importance()["covariance_share"].sum() == pytest.approx(1.0)
+    assert d.importance()["share"].sum() == pytest.approx(1.0)
     assert d.diagnostics["intercept_error"] < 1e-13
 
 
@@ -187,8 +187,8 @@ def test_every_order_has_its_share_of_the_variance(order, weighted):
         ensemble, background, order=order, sample_weight=weights, progress=False
     )
     table = d.importance()
-    assert not table[["variance", "variance_share", "covariance_share"]].isna().any().any()
-    assert table["covariance_share"].sum() == pytest.approx(1.0)
+    assert not table[["size", "share"]].isna().any().any()
+    assert table["share"].sum() == pytest.approx(1.0)
     margin = ensemble.margin(background)[:, 0]
     for subset, component in d.components.items():
         values = component.on_rows(background)[:, 0]

@@ -208,8 +208,8 @@ def test_shares_of_the_variance_at_the_points_sum_to_one(rows, order):
         lambda X: X[:, 0] * X[:, 1] + X[:, 2] ** 2, rows, order=order, progress=False
     )
     table = d.importance()
-    assert not table.drop(index=table.index[table["term"] == "remainder"]).isna().any().any()
-    assert table["covariance_share"].sum() == pytest.approx(1.0)
+    assert not table.drop(index=table.index[table["effect"] == "remainder"]).isna().any().any()
+    assert table["share"].sum() == pytest.approx(1.0)
     assert (order == 1) == (d.remainder is not None and d.remainder.variance[0] > 1e-12)
 
 

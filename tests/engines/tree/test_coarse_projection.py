@@ -11,7 +11,8 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier, Random
 from sklearn.tree import DecisionTreeRegressor
 
 import treepurify as tp
-from treepurify.engines.tree.coarse_cells import coarse_cuts, merge_cells, pairs_on_paths
+from treepurify.engines.tree.coarse_projection import coarse_cuts, pairs_on_paths
+from treepurify.engines.tree.table_fit import merge_cells
 from treepurify.grids.axis import FeatureAxis
 
 

@@ -116,7 +116,7 @@ def test_remainder_holds_what_lies_above_and_gives_it_out():
         d[subset].on_rows(X), everything.components[subset].on_rows(X), atol=1e-12
     )
     assert d.diagnostics["variance"]["exact"]
-    assert d.importance().covariance_share.sum() == pytest.approx(1)
+    assert d.importance().share.sum() == pytest.approx(1)
     share = 1 - d.remainder.on_rows(X).var() / ensemble.margin(X).var()
     assert d.r_squared(X)[0] == pytest.approx(share, abs=0.1)
 
@@ -247,8 +247,8 @@ def test_projection_is_orthogonal_deterministic_and_kept():
         )
     turned = purify(ensemble, X[::-1], weights="empirical", method="projection")
     np.testing.assert_allclose(turned.on_rows(X[:50]), first.on_rows(X[:50]), atol=1e-12)
-    table = first.importance()
-    assert np.allclose(table.groupby("output").covariance_share.sum(), 1)
+    table = first.importance(details=True)
+    assert np.allclose(table.groupby("output").share.sum(), 1)
 
 
 def test_deep_results_are_saved_with_their_remainder(tmp_path):

@@ -83,7 +83,7 @@ def test_union_is_orthogonal_to_all_functions_of_one_feature_on_the_rows(rows, p
         main = component.on_rows(rows)[:, 0]
         assert abs(np.mean(pair * main)) <= 1e-12 * d.certificate.scale**2
     assert d.certificate.cosine <= 1e-10
-    assert d.importance().covariance_share.sum() == pytest.approx(1)
+    assert d.importance().share.sum() == pytest.approx(1)
 
 
 def test_term_resolution_keeps_the_bins_of_the_pair(rows, pairs):

@@ -17,6 +17,7 @@ import treepurify as tp
 from tests.engines.tree.streams import batches
 from tests.reference.nearest_sum import nearest_sum
 from treepurify.engines.tree import nearest_sum as fitting
+from treepurify.engines.tree.second_fit import source_rows
 
 
 def categories(n_rows=2500, n_features=4, seed=0):
@@ -269,7 +270,7 @@ def test_nothing_is_added_where_nothing_is_left():
 def test_copies_of_a_row_are_in_one_fold(half_of_boards):
     _, X, _ = half_of_boards
     columns = tp.parse_model(half_of_boards[0]).columns(np.repeat(X, 2, axis=0))
-    given = fitting.given_rows(columns, None, None, range(9))
+    given = source_rows(columns, None, None, range(9))
     np.testing.assert_array_equal(given.number[::2], given.number[1::2])
     assert given.effective == 2 * given.telling == 2 * len(X)
     shares = np.bincount(given.fold[::2]) / len(X)
@@ -320,7 +321,7 @@ def test_words_do_not_call_a_loss_of_fit_an_interaction(half_of_boards):
     X = frame(codes)
     model = lightgbm.LGBMClassifier(verbose=-1, n_jobs=1).fit(X, won)
     d = tp.purify(model, X, weights="empirical", progress=False)
-    assert "explain 97.1% of the model; 2.9% is interactions of three or more features." in repr(d)
+    assert "; 3% are interactions of three or more features." in repr(d)
     model, few, _ = half_of_boards
     again = tp.purify(model, few, weights="empirical", progress=False)
     assert "could still be pairs" in repr(again)

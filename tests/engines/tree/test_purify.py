@@ -167,7 +167,7 @@ def test_weights_are_repeated_rows_and_zero_weights_dropped_rows():
     repeated = purify(ensemble, np.repeat(X, repeats, axis=0), weights="empirical")
     for subset, component in repeated.components.items():
         np.testing.assert_allclose(weighted.components[subset].values, component.values, atol=1e-10)
-    shares = [d.importance().set_index("term").covariance_share for d in (weighted, repeated)]
+    shares = [d.importance().set_index("effect").share for d in (weighted, repeated)]
     np.testing.assert_allclose(shares[0][shares[1].index], shares[1], atol=1e-10)
 
 
@@ -213,8 +213,8 @@ def test_shares_of_covariance_add_up_to_one_and_equal_those_on_rows():
     weights = np.random.default_rng(0).exponential(size=len(X))
     for order in (1, None):
         d = purify(ensemble, X, weights="empirical", sample_weight=weights, order=order)
-        table = d.importance()
-        sums = table.groupby("output").covariance_share.sum()
+        table = d.importance(details=True)
+        sums = table.groupby("output").share.sum()
         np.testing.assert_allclose(sums, 1, atol=1e-12)
         margin = ensemble.margin(X)
         parts = {d.term_name(s): c.on_rows(X) for s, c in d.components.items()}
@@ -222,24 +222,22 @@ def test_shares_of_covariance_add_up_to_one_and_equal_those_on_rows():
             parts["remainder"] = d.remainder.on_rows(X)
         for row in table.itertuples():
             k = int(row.output.removeprefix("y"))
-            own = parts[row.term][:, k]
+            own = parts[row.effect][:, k]
             covariance = np.cov(own, margin[:, k], aweights=weights, ddof=0)
-            assert row.covariance_share == pytest.approx(
-                covariance[0, 1] / covariance[1, 1], abs=1e-10
-            )
-            assert row.variance == pytest.approx(covariance[0, 0], rel=1e-9, abs=1e-15)
+            assert row.share == pytest.approx(covariance[0, 1] / covariance[1, 1], abs=1e-10)
+            assert row.size**2 == pytest.approx(covariance[0, 0], rel=1e-9, abs=1e-15)
 
 
 def test_shares_under_independence_are_shares_of_variance():
     ensemble, X = scene(1, n_features=3, depth=3)
     table = purify(ensemble, X, weights="independent").importance()
-    np.testing.assert_allclose(table.covariance_share, table.variance_share, atol=1e-12)
-    assert table.variance_share.sum() == pytest.approx(1)
+    squares = table["size"] ** 2
+    np.testing.assert_allclose(table["share"], squares / squares.sum(), atol=1e-12)
 
 
 def test_no_share_of_covariance_without_a_joint_distribution():
     ensemble, X = scene(1, n_features=3, depth=3)
-    assert purify(ensemble, X, weights="laplace").importance().covariance_share.isna().all()
+    assert purify(ensemble, X, weights="laplace").importance().share.isna().all()
 
 
 def empty_slices(d):

@@ -88,7 +88,7 @@ def test_importances_and_covariances_are_measured_on_all_rows():
         np.testing.assert_allclose(streamed.covariances[subset], covariance, atol=1e-12)
     once = tp.purify(model, iter([X]), weights="empirical", **QUIET)
     assert once.covariances is None
-    assert np.isnan(once.importance()["covariance_share"]).all()
+    assert np.isnan(once.importance()["share"]).all()
 
 
 def test_the_remainder_of_named_interactions_has_its_variance():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import FunctionTransformer, PowerTransformer, StandardScaler
 
+from treepurify.models.pipelines.cells import pull_back
 from treepurify.models.pipelines.columns import Column, follow_steps
-from treepurify.models.pipelines.crossings import pull_back
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.lognormal(2, 1, size=(200, 2))

@@ -242,7 +242,7 @@ def test_the_columns_of_the_last_step_stand_in_its_order_and_say_so(data):
     ] * (len(names) - 2 - made_from.count(("price", "area")))
     (note,) = parsed.source.notes
     assert "the columns that the last step of the pipeline takes, since" in note
-    assert "'color_green', 'color_red' from 'color'" in note
+    assert "step 'columntransformer', transformer 'r' (Ratio)" in note
     with pytest.raises(UnsupportedModelError, match="the source of each of its columns"):
         tp.parse_model(pipeline, "raw")
 

@@ -244,6 +244,18 @@ def test_transformed_sparse_rows_have_missing_zeros():
     assert "zeros are read as missing" in ensemble.source.notes[-1]
 
 
+def test_trees_that_would_grow_too_large_have_the_columns_of_the_last_step(monkeypatch):
+    """In sparse rows a scaled zero is missing to XGBoost, so that a test becomes several cuts."""
+    whole, y = make_data()
+    step = columns(StandardScaler(), OneHotEncoder(), sparse_threshold=1.0)
+    pipeline = make_pipeline(step, xgb()).fit(whole, y)
+    assert tp.parse_model(pipeline).feature_names == tuple(whole)
+    monkeypatch.setattr("treepurify.models.pipelines.compose._MOST_NODES", -(1 << 30))
+    ensemble = tp.parse_model(pipeline, X=whole)
+    assert all(spec.derivation is not None for spec in ensemble.features)
+    np.testing.assert_array_equal(ensemble.margin(whole)[:, 0], pipeline.predict(whole))
+
+
 def test_a_pipeline_must_be_fitted():
     with pytest.raises(InvalidInputError, match="train"):
         tp.parse_model(make_pipeline(StandardScaler(), xgb()))

@@ -27,7 +27,6 @@ from treepurify.engines.common.finish import Result, finish
 from treepurify.engines.common.functions import RowFunction, features_read, read_function
 from treepurify.engines.common.inputs import (
     Interactions,
-    check_interactions,
     named_subsets,
     with_note,
 )
@@ -130,7 +129,6 @@ def ale_anova(
     call = called(ale_anova, locals())
     check_whole("order", order, 1, 2)
     check_whole("bins", bins, 1)
-    check_interactions(interactions)
     report = progress_report(progress)
     sample = given_rows(
         X, features_read(model, X, feature_names), sample_weight, (), memory_budget, report

@@ -15,7 +15,7 @@ from treepurify.engines.ale.axes import (
 )
 from treepurify.engines.ale.components import AccumulationAxis
 from treepurify.engines.ale.pair_sums import PairSums, moved_rows, sums_of_groups
-from treepurify.engines.common.functions import RowFunction
+from treepurify.engines.common.functions import RowFunction, part_along
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices, Mask
 
@@ -55,7 +55,7 @@ def accumulate_main(
     Within an interval only rows that lie there are moved, and only to its two ends: the
     function is asked near the data, also where features depend on each other.
     """
-    along = f.part_along((axis.feature,))
+    along = part_along(f, (axis.feature,))
     rows, interval = intervals_of_rows(axis, columns, np.arange(columns.n_rows))
     in_intervals = columns.take(rows, along.used_features)
     upper = along(moved_rows(in_intervals, [(axis, interval + 1)]))

@@ -12,7 +12,7 @@ import numpy as np
 from treepurify._kernels.pair_steps import add_pair_steps
 from treepurify.engines.ale.axes import intervals_of_rows, places_of_values, weight_at_places
 from treepurify.engines.ale.components import AccumulationAxis
-from treepurify.engines.common.functions import ParsedFunction, RowFunction
+from treepurify.engines.common.functions import ParsedFunction, RowFunction, part_along
 from treepurify.grids.grid import Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport
@@ -90,7 +90,7 @@ def _totals(
     """Return the weighted second differences in each cell of two features, from calls."""
     first, second = axes
     shape = (first.n_intervals, second.n_intervals)
-    along = f.part_along((first.feature, second.feature))
+    along = part_along(f, (first.feature, second.feature))
     if not along.used_features:
         return np.zeros((*shape, f.n_outputs))
     rows, left = intervals_of_rows(first, columns, np.arange(columns.n_rows))

@@ -17,18 +17,8 @@ from treepurify.rows.reduction import CombinedStatistic, RowStream
 from treepurify.rows.row_weights import mean_square
 from treepurify.rows.source_reader import Statistic
 from treepurify.rows.stream_sample import StreamSample, keep_sample
-from treepurify.threads import iterate_threads
-from treepurify.typing import Array, Cells
+from treepurify.typing import Array
 from treepurify.weights.cell_counts import CellCounts, CountedRows, counted_rows
-
-__all__ = [
-    "Explained",
-    "MeasuredParts",
-    "count_in_cells",
-    "explain_rows",
-    "measure_explained",
-    "measure_explained_by_tables",
-]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,31 +72,6 @@ def measure_explained(
     covariances[()] = (weighted * rest).sum(axis=0)
     left = (weight * rest**2).sum(axis=0) / np.where(total > 0, total, 1.0)
     return Explained(covariances, mean_square(rest, shares), np.asarray(1.0 - left), rest)
-
-
-def measure_explained_by_tables(
-    values: Array, shares: Array, intercept: Array, tables: Mapping[Subset, Array], codes: Cells
-) -> Explained:
-    """Return how much of a function tables on one grid explain; see `measure_explained`.
-
-    Parameters
-    ----------
-    values, shares, intercept : ndarray of float64
-        As there.
-    tables : mapping of tuple of int to ndarray of float64, shape (cells..., n_outputs)
-        The components.
-    codes : ndarray of unsigned int, shape (n_features, n_rows)
-        Cells of the rows.
-    """
-    n_outputs = values.shape[1]
-
-    def on_rows(item: tuple[Subset, Array]) -> tuple[Subset, Array]:
-        subset, table = item
-        cells = np.ravel_multi_index(tuple(codes[j] for j in subset), table.shape[:-1])
-        return subset, table.reshape(-1, n_outputs).take(cells, axis=0)
-
-    parts = iterate_threads(on_rows, tables.items())
-    return measure_explained(values, shares, intercept, parts)
 
 
 def count_in_cells(

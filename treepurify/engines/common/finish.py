@@ -9,10 +9,9 @@ import numpy as np
 
 from treepurify.call import Call
 from treepurify.certificate import STOPPED, Certificate
-from treepurify.collinear import find_shared_mains
+from treepurify.collinear import shared_mains
 from treepurify.components import (
     Component,
-    EachTable,
     ModelInputs,
     TensorComponent,
     evaluate_each,
@@ -28,7 +27,7 @@ from treepurify.grids.grid import Subset
 from treepurify.links import Link
 from treepurify.models.parsed import ModelCheck
 from treepurify.moments import LOOKED_ROWS, MeasureRows, moments_on_rows, rows_on_grids
-from treepurify.origin import Concurvity, Origin, seeds_of
+from treepurify.origin import Origin, seeds_of
 from treepurify.purification.cascade import Purified, refine
 from treepurify.purification.purity import measure_purity
 from treepurify.purification.solution import largest_entry
@@ -44,7 +43,9 @@ __all__ = ["Result", "Subject", "finish", "largest_effect", "table_components"]
 
 _EVERYTHING = KeptTerms()
 _ROUNDING_NORM = 1e-9
-_OF_A_SOLVE = ("method", "iterations", "converged", "unidentified", "empty_slices", "error")
+_OF_A_SOLVE = (
+    *("method", "iterations", "converged", "unidentified", "empty_slices", "error", "history"),
+)
 
 
 class Subject(Protocol):
@@ -159,18 +160,18 @@ def finish(
         # Under independence components are uncorrelated: their variances are the covariances.
         apart = kept if remainder is None else {**kept, (): remainder}
         covariances = {subset: component.variance for subset, component in apart.items()}
-    certificate, shared = None, tuple[Concurvity, ...]()
+    certificate, shared = None, dict[Subset, int]()
     if result.certificate is not None:
         # Terms that are so defined that no rows can leave them open are not purified.
         rows_of_mains = None if result.purified is None or is_product else rows
         certificate, (shared, looked) = run_concurrently(
             partial(_measured, result.certificate, result, every, rows, check, names, is_joint),
-            partial(find_shared_mains, every, rows_of_mains),
+            partial(shared_mains, every, rows_of_mains),
         )
-        in_pairs = (_term_name(names, pair.features) for pair in shared)
+        in_pairs = (_term_name(names, pair) for pair in shared)
         certificate = replace(
             certificate,
-            unidentified=certificate.unidentified + sum(pair.directions for pair in shared),
+            unidentified=certificate.unidentified + sum(shared.values()),
             unidentified_terms=(*certificate.unidentified_terms, *in_pairs),
             missed=0.0 if is_product else certificate.missed,
             sampling_error=None if rows is None else (),
@@ -187,7 +188,6 @@ def finish(
         method=result.method,
         seeds=seeds_of(result.diagnostics),
         open_directions={subset: own.unidentified for subset, own in solutions.items()},
-        concurvity=shared,
     )
     method = {"method": result.method} if result.method else {}
     solves = {} if result.purified is None else _solves(result.purified, names)
@@ -250,9 +250,7 @@ def _measured(
     divisor = scale if scale > 0 else 1.0
     mean, cosine, notes = known.conditional_mean, known.cosine, [known.note]
     if mean is None and is_joint and len(tables) == len(every):
-        values = EachTable(tables, lambda component: component.values)
-        mass = EachTable(tables, lambda component: component.mass)
-        purity = measure_purity(values, mass, {s: c.axes for s, c in tables.items()}, scale)
+        purity = measure_purity(tables, scale)
         mean, cosine = purity.conditional_mean, purity.cosine
     if cosine is not None:
         finer, words = _finer_cosine(every, rows, scale)
@@ -346,7 +344,7 @@ def _solves(purified: Purified, names: list[str]) -> dict[str, list[dict[str, An
         {
             "term": _term_name(names, subset),
             "features": subset,
-            **{name: getattr(solution, name) for name in (*_OF_A_SOLVE, "history")},
+            **{name: getattr(solution, name) for name in _OF_A_SOLVE},
         }
         for subset, solution in purified.solutions.items()
     ]

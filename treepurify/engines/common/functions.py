@@ -15,7 +15,6 @@ from treepurify.engines.common.table_form import TableForm, read_table
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
-from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model, read_model
 from treepurify.models.predicted_labels import check_predicts_no_labels
 from treepurify.rows.columns import Columns, FeatureSpec
@@ -23,27 +22,7 @@ from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.table_reader import check_distribution
 from treepurify.rows.tables import check_any_rows, check_table, row_count, take_rows
 from treepurify.saving import MissingFunction, savable
-from treepurify.typing import Array, Floats
-
-__all__ = [
-    "CalledFunction",
-    "ParsedFunction",
-    "ResponseFunction",
-    "RowFunction",
-    "called_function",
-    "check_function",
-    "check_values_have_table",
-    "features_read",
-    "is_function",
-    "model_or_none",
-    "parsed_or_none",
-    "read_called",
-    "read_function",
-    "read_values",
-    "response_function",
-    "splice",
-    "value_names",
-]
+from treepurify.typing import Array
 
 # What numbers of double precision are rounded by, relative to their size.
 _UNIT_ROUNDOFF = 2.0**-53
@@ -116,10 +95,6 @@ class CalledFunction:
         """The identity: the values are what is decomposed."""
         return Link()
 
-    def part_along(self, features: Subset) -> "CalledFunction":
-        """Return itself: nothing is known of its parts."""
-        return self
-
     @property
     def rows_called(self) -> int:
         """Number of rows that the function was called with when it was read."""
@@ -147,10 +122,6 @@ class CalledFunction:
             batches.append(values)
         return np.concatenate(batches) if len(batches) > 1 else batches[0]
 
-    def values_along(self, columns: Columns, feature: int, values: Floats) -> Array:
-        """Return the values on rows whose feature has each of some values."""
-        return _call_along(self, columns, feature, values)
-
     def check(self) -> None:
         """Raise unless the function returns the values that it returned when it was read.
 
@@ -170,18 +141,6 @@ class CalledFunction:
     def _call(self, columns: Columns) -> Array:
         returned = _called_on(self.function, self.form.rebuild(columns))
         return read_values(returned, columns.n_rows)
-
-
-def _call_along(
-    function: Callable[[Columns], Array], columns: Columns, feature: int, values: Floats
-) -> Array:
-    """Return what a function that is called for each value gives, one after the other.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_values, n_rows, n_outputs)
-    """
-    return np.stack([function(columns.with_values(feature, value)) for value in values])
 
 
 def read_called(
@@ -377,16 +336,6 @@ class ParsedFunction(_OfModel):
         """From the margin to the response."""
         return self.model.link
 
-    def part_along(self, features: Subset) -> "ParsedFunction":
-        """Return the trees that test all of some features, or the tables that hold them."""
-        return ParsedFunction(self.model.part_along(features))
-
-    def values_along(self, columns: Columns, feature: int, values: Floats) -> Array:
-        """Return the margin on rows whose feature has each of some values."""
-        if isinstance(self.model, TreeEnsemble):
-            return self.model.margin_along(columns, feature, values)
-        return _call_along(self, columns, feature, values)
-
     def __call__(self, X: Any) -> Array:
         """Return the margin on all rows of a table or of columns, shape (n_rows, n_outputs)."""
         return self.model.margin(X, precision="float64")
@@ -417,16 +366,6 @@ class ResponseFunction(_OfModel):
         """The identity: the response is what is decomposed."""
         return Link()
 
-    def part_along(self, features: Subset) -> "ResponseFunction":
-        """Return itself: a response is no sum of trees."""
-        return self
-
-    def values_along(self, columns: Columns, feature: int, values: Floats) -> Array:
-        """Return the response on rows whose feature has each of some values."""
-        margins = ParsedFunction(self.model).values_along(columns, feature, values)
-        responses = self.model.link.inverse(margins.reshape(-1, margins.shape[2]))
-        return responses.reshape(*margins.shape[:2], -1)
-
     def __call__(self, X: Any) -> Array:
         """Return the response on all rows of a table or of columns, shape (n_rows, n_outputs)."""
         return self.model.link.inverse(self.model.margin(X, precision="float64"))
@@ -434,6 +373,16 @@ class ResponseFunction(_OfModel):
 
 RowFunction = ParsedFunction | ResponseFunction | CalledFunction
 """What is called with rows that were read already, and gives one value per output."""
+
+
+def part_along(function: RowFunction, features: Subset) -> RowFunction:
+    """Return a function with the same mixed differences along some features.
+
+    Of a margin, the trees that test all of them, or the tables that hold them; else the function.
+    """
+    if isinstance(function, ParsedFunction):
+        return ParsedFunction(function.model.part_along(features))
+    return function
 
 
 def response_function(model: Any) -> ResponseFunction:

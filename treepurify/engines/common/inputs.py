@@ -25,17 +25,6 @@ from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.table_reader import check_distribution
 from treepurify.weights import Empirical, Weighting
 
-__all__ = [
-    "Interactions",
-    "check_interactions",
-    "check_order",
-    "check_order_fits",
-    "named_subsets",
-    "read_model_rows",
-    "row_weights",
-    "with_note",
-]
-
 _ABSENT = (
     "Columns that the model does not use are absent, so its library could not predict these rows."
 )
@@ -66,15 +55,6 @@ def check_order_fits(order: int | None, n_features: int) -> None:
         )
 
 
-def check_interactions(interactions: Any) -> None:
-    """Raise `InvalidInputError` for a number of interactions, which only `purify` can choose."""
-    if isinstance(interactions, int | np.integer):
-        raise InvalidInputError(
-            f"interactions={interactions!r}: only purify accepts a number of pairs; name the "
-            'interactions here, such as [("age", "hours")]'
-        )
-
-
 def named_subsets(
     features: Sequence[FeatureSpec], interactions: Interactions | None, order: int | None
 ) -> set[Subset] | None:
@@ -97,6 +77,11 @@ def named_subsets(
     """
     if interactions is None:
         return None
+    if isinstance(interactions, int | np.integer):
+        raise InvalidInputError(
+            f"interactions={interactions!r}: only purify accepts a number of pairs; name the "
+            'interactions here, such as [("age", "hours")]'
+        )
     if isinstance(interactions, str) or not isinstance(interactions, Iterable):
         raise InvalidInputError(f"{_INTERACTIONS}; got {interactions!r}")
     positions = {spec.name: j for j, spec in enumerate(features)}

@@ -16,8 +16,6 @@ from treepurify.rows.columns import Columns
 from treepurify.saving import savable
 from treepurify.typing import Array
 
-__all__ = ["KnownValues"]
-
 
 def _check(loaded: "KnownValues") -> None:
     """Refuse points of another number than values or features, and values that are not finite."""

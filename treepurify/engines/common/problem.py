@@ -5,8 +5,6 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Literal
 
-import numpy as np
-
 from treepurify.budget import check_budget
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
@@ -29,21 +27,11 @@ from treepurify.weights import Weighting
 from treepurify.weights.cell_counts import CountedRows, RowsOnGrid
 from treepurify.weights.weighting import MassTables
 
-__all__ = [
-    "KeptTerms",
-    "Layout",
-    "Problem",
-    "Resolution",
-    "check_memory",
-    "closed_subsets",
-    "lay_out",
-]
-
 Resolution = Literal["auto", "union", "term"]
 Counted = Mapping[int, CountedRows]
 
-# A feature, the start of its runs, one run of cells, and a probability.
-_BYTES_PER_FEATURE = 28
+# A feature, the start of its runs, one run of cells, a probability, and what else is at hand.
+_BYTES_PER_FEATURE = 36
 # What a table takes besides its cells: arrays, axes and the report of its solve.
 _BYTES_PER_TABLE = 2048
 _OF_SMALLER_ORDER = (
@@ -310,20 +298,12 @@ def _place(
 
 def _check_leaves(model: TreeEnsemble, memory_budget: int) -> None:
     """Refuse an ensemble whose leaf boxes would not fit, before anything is allocated."""
-    leaves = np.flatnonzero(model.feature < 0)
-    parent, lengths = model.parents(), np.zeros(len(leaves), dtype=np.intp)
-    nodes = parent[leaves]
-    while np.any(nodes >= 0):
-        lengths += nodes >= 0
-        nodes = np.where(nodes >= 0, parent[nodes], -1)
-    # A path tests at most as many features as nodes.
-    lengths = np.minimum(lengths, model.n_features)
-    longest = int(lengths.max(initial=0))
-    bytes_per_leaf = 8 * (longest + model.value.shape[1] + 6)
+    n_leaves, longest = int((model.feature < 0).sum()), min(model.depth, model.n_features)
+    bytes_of_leaf = _BYTES_PER_FEATURE * longest + 8 * (model.value.shape[1] + 6)
     check_budget(
-        _BYTES_PER_FEATURE * int(lengths.sum()) + bytes_per_leaf * len(leaves),
+        bytes_of_leaf * n_leaves,
         memory_budget,
-        f"the boxes of {len(leaves)} leaves with up to {longest} features each",
+        f"the boxes of {n_leaves} leaves with up to {longest} features each",
         "Explain a model with fewer or smaller trees.",
     )
 

@@ -20,8 +20,6 @@ from treepurify.rows.tables import (
 )
 from treepurify.saving import savable
 
-__all__ = ["TableForm", "read_form", "read_table"]
-
 
 @savable("form of a table")
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,6 @@ from treepurify.engines.common.functions import (
 )
 from treepurify.engines.common.inputs import (
     Interactions,
-    check_interactions,
     check_order_fits,
     named_subsets,
     row_weights,
@@ -158,7 +157,6 @@ def hooker_anova(
     check_whole("bins", bins, 2)
     check_whole("n_points", n_points, 2)
     check_whole("seed", seed, 0)
-    check_interactions(interactions)
     check_memory_budget(memory_budget)
     report = progress_report(progress)
     sample = given_rows(

@@ -17,7 +17,6 @@ from treepurify.engines.common.finish import Result, finish
 from treepurify.engines.common.functions import ParsedFunction, features_read, parsed_or_none
 from treepurify.engines.common.inputs import (
     Interactions,
-    check_interactions,
     check_order,
     check_order_fits,
     named_subsets,
@@ -172,7 +171,6 @@ def partial_dependence_anova(
         _check_cover(background, sample_weight)
     elif background is not None:
         _check_background(background)
-    check_interactions(interactions)
     report = progress_report(progress)
     if not isinstance(open_rows(X), TableSource):
         _check_no_background(background)

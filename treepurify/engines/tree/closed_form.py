@@ -79,22 +79,11 @@ class BoxComponent(OnRows):
 
     def on_cells(self, cells: npt.NDArray[Any]) -> Array:
         """Return the values in cells (n_features, n_rows), shape (n_rows, n_outputs)."""
-        total = np.zeros((len(self.variance), cells.shape[1]))
-        boxes = self.boxes
-        evaluate_boxes(
-            np.ascontiguousarray(cells, dtype=np.int32),
-            np.array(self.features, dtype=np.int64),
-            boxes.leaves_with(self.features),
-            boxes.entry_ptr,
-            boxes.entry_feature,
-            self.probability,
-            boxes.run_ptr,
-            boxes.run_start,
-            boxes.run_stop,
-            boxes.values,
-            boxes.output,
-            total,
-        )
+        boxes, total = self.boxes, np.zeros((len(self.variance), cells.shape[1]))
+        on_rows = np.ascontiguousarray(cells, dtype=np.int32), np.array(self.features, np.int64)
+        leaves = boxes.leaves_with(self.features)
+        entries = boxes.entry_ptr, boxes.entry_feature, self.probability, *boxes.runs[:3]
+        evaluate_boxes(*on_rows, leaves, *entries, boxes.values, boxes.output, total)
         return total.T
 
 

@@ -7,6 +7,7 @@ main effects, coarse ones for pairs, together few compared with the rows. Variat
 a cell is left in the remainder.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -15,21 +16,18 @@ import numpy as np
 from treepurify.arguments import check_whole
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.engines.common.problem import Layout, Problem, check_memory
-from treepurify.engines.tree.coarse_cells import (
-    coarse_cuts,
-    join_cells,
-    most_cells_of_pairs,
-    pairs_on_paths,
-)
 from treepurify.engines.tree.nearest_sum import FittedTables, fit_tables
-from treepurify.engines.tree.table_fit import lay_out, without_heaviest
+from treepurify.engines.tree.table_fit import join_cells, lay_out, without_heaviest
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import MissingCells, Subset, make_grid
+from treepurify.grids.axis import group_neighbours
+from treepurify.grids.grid import Cuts, MissingCells, Subset, make_grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
+from treepurify.rows.columns import Columns
 from treepurify.rows.row_order import telling_rows
 from treepurify.rows.row_weights import row_shares
 from treepurify.rows.source_reader import RowBatch
+from treepurify.typing import Array
 from treepurify.weights import Weighting
 
 __all__ = ["CoarseProjection", "fit_on_coarse_cells", "lay_out_coarse"]
@@ -118,6 +116,35 @@ def lay_out_coarse(
     )
 
 
+def coarse_cuts(cuts: Cuts, columns: Columns, shares: Array, n_cells: int) -> Cuts:
+    """Return at most ``n_cells - 1`` of the cuts of each numeric feature.
+
+    The rows between two of them weigh about the same.
+
+    Parameters
+    ----------
+    cuts : tuple of (ndarray or None)
+        Sorted cuts of each numeric feature, None for categorical ones.
+    columns : Columns
+        The rows.
+    shares : ndarray of float64, shape (n_rows,)
+        Share of each row.
+    n_cells : int
+        Most cells of a feature, missing values aside.
+    """
+    chosen = []
+    for own, values in zip(cuts, columns.values, strict=True):
+        if own is None or len(own) < n_cells:
+            chosen.append(own)
+            continue
+        known = ~np.isnan(values)
+        cells = np.searchsorted(own, values[known], side="right")
+        mass = np.bincount(cells, weights=shares[known], minlength=len(own) + 1)
+        group = group_neighbours(mass, n_cells)
+        chosen.append(own[np.diff(group) > 0])
+    return tuple(chosen)
+
+
 def fit_on_coarse_cells(problem: Problem, settings: CoarseProjection) -> FittedTables:
     """Return an ensemble projected on coarse cells.
 
@@ -127,11 +154,18 @@ def fit_on_coarse_cells(problem: Problem, settings: CoarseProjection) -> FittedT
     rows = problem.encoded_rows
     if rows is None or problem.columns is None:
         raise InvalidInputError('method="coarse" needs rows: pass X')
-    _check_order(problem.kept_terms.order)
+    order = problem.kept_terms.order
+    if order is None or order > _PAIR:
+        asked = "all orders" if order is None else f"order={order}"
+        raise InvalidInputError(
+            'method="coarse" computes only main effects and pairs, '
+            f'got {asked}: pass order=2, or weights="independent" with '
+            'method="closed-form", which keeps every order'
+        )
     problem.report("predicting the rows", 0, 0)
     margin = problem.function(problem.columns)
     ensemble, grid = problem.ensemble, problem.grid
-    pairs = _pairs(ensemble) if problem.kept_terms.order == _PAIR else []
+    pairs = _pairs(ensemble) if order == _PAIR else []
     used = ensemble.used_features
     telling = telling_rows(problem.columns, rows.weights, used)
     n_cells = settings.pair_cells
@@ -157,7 +191,34 @@ def fit_on_coarse_cells(problem: Problem, settings: CoarseProjection) -> FittedT
         },
         "telling_rows": telling,
     }
-    return replace(fitted, facts=facts | fitted.facts)
+    return fitted._replace(facts=facts | fitted.facts)
+
+
+def most_cells_of_pairs(
+    sizes: Sequence[int], pairs: Sequence[Subset], most: int, least: int
+) -> int:
+    """Return the largest number of coarse cells with which pairs have at most `most` unknowns.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Cells of each feature.
+    pairs : sequence of tuple of int
+        The pairs.
+    most : int
+        Most unknowns of all pairs together.
+    least : int
+        What is returned even if the unknowns are more.
+    """
+    ends = np.array(pairs, dtype=np.intp).reshape(-1, 2)
+    cells = np.array(sizes)
+    k = least
+    while k < cells.max(initial=0):
+        free = np.minimum(cells, k + 1) - 1
+        if (free[ends[:, 0]] * free[ends[:, 1]]).sum() > most:
+            break
+        k += 1
+    return k
 
 
 def _pairs(ensemble: TreeEnsemble) -> list[Subset]:
@@ -166,11 +227,15 @@ def _pairs(ensemble: TreeEnsemble) -> list[Subset]:
     return pairs if len(pairs) <= _MOST_UNKNOWNS else pairs_on_paths(ensemble)
 
 
-def _check_order(order: int | None) -> None:
-    if order is None or order > _PAIR:
-        asked = "all orders" if order is None else f"order={order}"
-        raise InvalidInputError(
-            'method="coarse" computes only main effects and pairs, '
-            f'got {asked}: pass order=2, or weights="independent" with '
-            'method="closed-form", which keeps every order'
-        )
+def pairs_on_paths(ensemble: TreeEnsemble) -> list[Subset]:
+    """Return the pairs of features that occur together on a path of a tree."""
+    parent, feature = ensemble.parents(), ensemble.feature
+    together = np.zeros((ensemble.n_features,) * 2, dtype=bool)
+    node = np.flatnonzero(feature >= 0)
+    above = parent[node]
+    while len(node):
+        node, above = node[above >= 0], above[above >= 0]
+        together[feature[node], feature[above]] = True
+        above = parent[above]
+    pairs = np.argwhere(np.triu(together | together.T, 1))
+    return [(int(first), int(second)) for first, second in pairs]

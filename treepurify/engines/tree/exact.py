@@ -6,8 +6,6 @@ from treepurify.engines.common.problem import Problem, closed_subsets
 from treepurify.grids.grid import Subset
 from treepurify.purification.cascade import SolveMethod, downward_closure, purify_effects
 
-__all__ = ["purify_exactly", "subsets_of_tables"]
-
 
 def purify_exactly(problem: Problem, method: SolveMethod) -> Result:
     """Purify the model's tensors on their grids, after checking that all tables fit."""

@@ -171,29 +171,20 @@ def independent_leaves(
     report: ProgressReport,
 ) -> IndependentLeaves:
     """Return the leaves of an ensemble on the grid of its own cuts, under rows read in one pass."""
-    grid, rows = _in_cells(ensemble, stream, weighting, report)
+    features, cuts = ensemble.features, ensemble_cuts(ensemble)
+    match_names = ensemble.has_feature_names
+    rows: RowsOnGrid | None = None
+    whole = None if stream is None else stream.whole
+    if stream is not None and whole is None:
+        wide, _ = make_grid(None, features, cuts, match_names=match_names, missing_cells="always")
+        tables = [(wide, [(j,) for j in ensemble.used_features])]
+        (rows,) = count_in_cells(stream, tables, report, keep_special=False)
+        grid = rows.grid
+    else:
+        columns = None if whole is None else whole.columns
+        grid, encoded = make_grid(columns, features, cuts, match_names=match_names)
+        if whole is not None and encoded is not None:
+            rows = replace(encoded, weights=whole.weights)
     boxes = leaf_boxes(ensemble, grid)
     margins = feature_margins(boxes, weighting, grid, rows)
     return IndependentLeaves(boxes, grid, margins, ensemble.n_outputs)
-
-
-def _in_cells(
-    ensemble: TreeEnsemble,
-    stream: RowStream | None,
-    weighting: Weighting,
-    report: ProgressReport,
-) -> tuple[Grid, RowsOnGrid | None]:
-    """Return the grid of the cuts, and how many rows lie in the cells of each feature."""
-    features, cuts = ensemble.features, ensemble_cuts(ensemble)
-    match_names = ensemble.has_feature_names
-    if stream is None:
-        return make_grid(None, features, cuts, match_names=match_names)
-    if stream.is_table and weighting.needs_rows and not weighting.counts_are_enough:
-        # A measure of a user's own may look at the rows one by one.
-        (rows,) = stream.batches()
-        grid, encoded = make_grid(rows.columns, features, cuts, match_names=match_names)
-        return grid, None if encoded is None else replace(encoded, weights=rows.weights)
-    wide, _ = make_grid(None, features, cuts, match_names=match_names, missing_cells="always")
-    tables = [(wide, [(j,) for j in ensemble.used_features])]
-    (counted,) = count_in_cells(stream, tables, report, keep_special=False)
-    return counted.grid, counted

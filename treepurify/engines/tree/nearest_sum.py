@@ -9,7 +9,7 @@ rows that were left out show that this helps. Every fit ends with `fitted_result
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
 
@@ -19,18 +19,16 @@ from treepurify.budget import check_budget
 from treepurify.certificate import STOPPED, Certificate
 from treepurify.components import TensorComponent
 from treepurify.effects.accumulate import accumulate
-from treepurify.effects.grid_margin import margin_in_cells
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.explained import (
     Explained,
     count_in_cells,
     explain_rows,
     measure_explained,
-    measure_explained_by_tables,
 )
 from treepurify.engines.common.finish import Result, table_components
 from treepurify.engines.common.problem import Layout, Problem, check_memory
-from treepurify.engines.tree.second_fit import SourceRows, fit_residual, given_rows
+from treepurify.engines.tree.second_fit import SourceRows, fit_residual
 from treepurify.engines.tree.table_fit import (
     Tables,
     add_up,
@@ -46,16 +44,15 @@ from treepurify.purification.cascade import Purified, purify_effects
 from treepurify.remainder import Difference
 from treepurify.rows.row_weights import mean_square
 from treepurify.terms import term_name
+from treepurify.threads import iterate_threads
 from treepurify.typing import Array
 from treepurify.weights.weighting import MassTables
 
 __all__ = [
     "FittedTables",
-    "SourceRows",
     "count_unknowns",
     "fit_tables",
     "fitted_result",
-    "given_rows",
     "has_few_cells",
     "is_joint_fit",
     "low_orders",
@@ -78,8 +75,7 @@ _ANY_NUMBER = 1e15
 _LEAST = float(np.finfo(float).tiny)
 
 
-@dataclass(frozen=True, eq=False)
-class FittedTables:
+class FittedTables(NamedTuple):
     """Tables that were fitted to a model, before they are pure.
 
     Parameters
@@ -154,10 +150,9 @@ def purify_jointly(problem: Problem, other: Callable[[], FittedTables] | None) -
     order = problem.kept_terms.order or 1
     rows, margin = _rows_and_margin(problem, order)
     features = [j for j in problem.model.used_features if problem.grid.axes[j].n_cells > 1]
-    grids = problem.layout.grids
-    n_cells = {(s, j): grids[s].axes[j].n_cells for s in range(1, order + 1) for j in features}
-    fitted = fit_tables(problem, all_cells(rows, features, n_cells), rows, margin, problem.given)
-    fitted = replace(fitted, facts=fitted.facts | {"missed": 0.0})
+    tables = all_cells(rows, features, problem.layout.grids)
+    fitted = fit_tables(problem, tables, rows, margin, problem.given)
+    fitted = fitted._replace(facts=fitted.facts | {"missed": 0.0})
     if other is not None:
         held_out = fitted.facts.get("held_out_r_squared", 1.0)
         # No sum of fewer features explains more of these rows than the fit of all of them.
@@ -260,7 +255,10 @@ def _rows_and_margin(problem: Problem, order: int) -> tuple[dict[int, EncodedRow
     cells = np.nonzero(joint)
     codes = np.zeros((grid.n_features, len(cells[0])), dtype=np.intp)
     codes[list(several)] = cells
-    margin = margin_in_cells(problem.ensemble, grid, problem.boxes, codes, problem.memory_budget)
+    raw = accumulate(problem.ensemble, grid, problem.boxes, problem.memory_budget)
+    margin = np.tile(raw.intercept, (len(cells[0]), 1))
+    for subset, tensor in raw.tensors.items():
+        margin += tensor.values[tuple(codes[list(subset)])]
     return dict.fromkeys(sizes, EncodedRows(codes, joint[cells])), margin
 
 
@@ -392,15 +390,15 @@ def _explained_share(fitted: FittedTables) -> float:
 
 def _explain(fitted: FittedTables, intercept: Array, tables: Mapping[Subset, Array]) -> Explained:
     """Return how much of the margin tables explain on the rows of the fit."""
-    rows, margin = fitted.rows, fitted.margin
-    shares = rows[1].shares
-    if len({id(one) for one in rows.values()}) == 1:
-        return measure_explained_by_tables(margin, shares, intercept, tables, rows[1].codes)
-    parts = (
-        (subset, table[tuple(rows[len(subset)].codes[j] for j in subset)])
-        for subset, table in tables.items()
-    )
-    return measure_explained(margin, shares, intercept, parts)
+
+    def on_rows(item: tuple[Subset, Array]) -> tuple[Subset, Array]:
+        subset, table = item
+        codes = fitted.rows[len(subset)].codes
+        cells = np.ravel_multi_index(tuple(codes[j] for j in subset), table.shape[:-1])
+        return subset, table.reshape(-1, table.shape[-1]).take(cells, axis=0)
+
+    parts = iterate_threads(on_rows, tables.items())
+    return measure_explained(fitted.margin, fitted.rows[1].shares, intercept, parts)
 
 
 def _sum_of(problem: Problem, pure: _Pure, more: Mapping[Subset, Array]) -> EffectTensors:

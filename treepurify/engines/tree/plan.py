@@ -15,7 +15,6 @@ from treepurify.engines.common.finish import Result
 from treepurify.engines.common.problem import Problem, Resolution, lay_out
 from treepurify.engines.tree.coarse_projection import CoarseProjection
 from treepurify.engines.tree.exact import subsets_of_tables
-from treepurify.engines.tree.nearest_sum import SourceRows, given_rows
 from treepurify.engines.tree.routes import (
     TreeProjection,
     TreeRoute,
@@ -23,6 +22,7 @@ from treepurify.engines.tree.routes import (
     reads_rows,
     settings_of,
 )
+from treepurify.engines.tree.second_fit import SourceRows, source_rows
 from treepurify.errors import MemoryBudgetError
 from treepurify.grids.grid import Subset
 from treepurify.models.ensemble import TreeEnsemble
@@ -33,11 +33,10 @@ from treepurify.rows.stream_sample import StreamSample, sample_stream
 from treepurify.weights.cell_counts import CountedRows
 from treepurify.weights.weighting import FittedMeasure
 
-__all__ = ["MEASURE_ROWS", "solve", "weigh"]
-
 MEASURE_ROWS = 1 << 17
 """Most rows from which a measure is found that needs their values."""
 _SEED = 0
+_EVERYTHING = "the distribution, and everything computed from it"
 _PAIR = 2
 _PASSES_OF_A_MEASURE = (
     "two passes over the rows, one to estimate the distribution on a sample and one to compare the "
@@ -76,7 +75,7 @@ def weigh(problem: Problem, used: Sequence[int]) -> Problem:
         whole = few_rows(rows, weighting.plenty or 0)
         if whole is None:
             return _under(problem, weighting.fitted(None, None, budget), rows, rows)
-        problem = replace(problem, facts=_reading(rows, len(whole)))
+        problem = replace(problem, facts=_reading(rows, len(whole), sample=_EVERYTHING))
         rows = rows_in_memory(whole.columns, whole.weights)
     columns = whole.columns.only(used)
     measure = weighting.fitted(columns, whole.weights, budget)
@@ -96,7 +95,8 @@ def _weigh_sample(problem: Problem, rows: RowStream) -> Problem:
         how = f"a sample of {n_sampled} of {sample.n_rows} rows"
         note = f"{measure.note} The distribution was estimated from {how}.".strip()
         measure = replace(measure, note=note)
-    problem = replace(problem, n_rows=sample.n_rows, facts=_reading(rows, n_sampled, seed=_SEED))
+    facts = _reading(rows, n_sampled, sample=_EVERYTHING, seed=_SEED)
+    problem = replace(problem, n_rows=sample.n_rows, facts=facts)
     return _under(problem, measure, _rows_of(measure), rows)
 
 
@@ -113,11 +113,10 @@ def _under(problem: Problem, measure: FittedMeasure, rows: RowStream, given: Row
     )
 
 
-def _reading(rows: RowStream, n_rows: int, **more: int) -> dict[str, Any]:
-    """Return what the diagnostics say of rows in batches from which a measure was found."""
-    sample = "the distribution, and everything computed from it"
-    about = {"source": rows.source.describe(), "passes": 1, "sampled_rows": n_rows}
-    return {"stream": {**about, "sample": sample, **more}}
+def _reading(rows: RowStream, n_sampled: int, passes: int = 1, **more: Any) -> dict[str, Any]:
+    """Return what the diagnostics say of how rows in batches were read."""
+    about = {"source": rows.source.describe(), "passes": passes, "sampled_rows": n_sampled}
+    return {"stream": {**about, **more}}
 
 
 def _rows_of(measure: FittedMeasure) -> RowStream:
@@ -160,7 +159,7 @@ def _source_rows(problem: Problem) -> SourceRows | None:
         return None
     if isinstance(model, TreeEnsemble) and model.depth <= order:
         return None  # effects of that order are the whole model
-    return given_rows(table.columns, table.weights, problem.copied, model.used_features)
+    return source_rows(table.columns, table.weights, problem.copied, model.used_features)
 
 
 def _sampled(problem: Problem, stream: RowStream, route: TreeRoute) -> Problem:
@@ -173,21 +172,21 @@ def _sampled(problem: Problem, stream: RowStream, route: TreeRoute) -> Problem:
         stream, settings.sample_rows, settings.seed, problem.memory_budget, problem.report
     )
     is_whole = sample.columns.n_rows == sample.n_rows
-    reading = {
-        "source": stream.source.describe(),
-        "passes": 1 if is_whole else 3,
-        "sampled_rows": sample.columns.n_rows,
-        "seed": settings.seed,
-        "sample": "the projection of the trees",
-        "all_rows": "the distribution, purity, the explained share, covariances",
-    }
+    reading = _reading(
+        stream,
+        sample.columns.n_rows,
+        1 if is_whole else 3,
+        seed=settings.seed,
+        sample="the projection of the trees",
+        all_rows="the distribution, purity, the explained share, covariances",
+    )
     drawn = replace(
         problem,
         stream=rows_in_memory(sample.columns, sample.weights),
         n_rows=sample.n_rows if is_whole else problem.n_rows,
         all_rows=None if is_whole else stream,
         missing_cells=problem.missing_cells if is_whole else "always",
-        facts={**problem.facts, "stream": reading},
+        facts={**problem.facts, **reading},
     )
     return replace(drawn, given=_source_rows(drawn), cells=route.lay_out(drawn))
 
@@ -213,12 +212,11 @@ def _counted(problem: Problem, stream: RowStream, route: TreeRoute) -> Problem:
     on_grid = dict(zip(grids, found, strict=True))
     counted = {size: on_grid[id(grid)] for size, grid in wide.grids.items()}
     resolution: Resolution = "term" if wide.resolution == "term" else "union"
-    reading = {"source": stream.source.describe(), "passes": 1, "sampled_rows": 0}
     return replace(
         problem,
         cells=lay_out(replace(problem, resolution=resolution), counted),
         n_rows=counted[1].n_rows,
-        facts={**problem.facts, "stream": reading},
+        facts={**problem.facts, **_reading(stream, 0)},
     )
 
 

@@ -28,13 +28,12 @@ from treepurify.engines.tree.second_moments import MOST_PAIRS, leaf_indices
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import MissingCells, Subset
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.models.parse import WhichColumns, read_transformed, refuse_derived
+from treepurify.models.parse import read_transformed, refuse_derived
+from treepurify.models.pipelines.pipeline import WhichColumns
 from treepurify.models.refits import GivenRefits
 from treepurify.progress import progress_report
 from treepurify.rows.sources import check_repeats
 from treepurify.weights import Independent, Uniform, Weighting, as_weighting
-
-__all__ = ["purify"]
 
 _PAIR_PASSES = "a pass over the rows to find the strongest pairs, and further passes"
 

@@ -1,8 +1,7 @@
 """Purify raw effect tensors from any source."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +29,6 @@ from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array
 from treepurify.weights import JointTable, Uniform, Weighting
 from treepurify.weights.weighting import MassTables, normalised
-
-__all__ = ["purify_tensors"]
 
 Tensors = Mapping[Subset | int, npt.ArrayLike]
 
@@ -135,7 +132,7 @@ def purify_tensors(
         names = tuple(read_names("output_names", output_names, n_outputs))
     inputs = ModelInputs(grid.features, match_names=feature_names is not None)
     return finish(
-        _Tensors(inputs, names),
+        _Tensors(inputs, names, Link()),
         Result(
             purified.intercept,
             table_components(purified, mass, axes, inputs, effects),
@@ -150,13 +147,12 @@ def purify_tensors(
     )
 
 
-@dataclass(frozen=True)
-class _Tensors:
+class _Tensors(NamedTuple):
     """Tensors that belong to no model, described for `finish`."""
 
     inputs: ModelInputs
     output_names: tuple[str, ...]
-    link: Link = field(default_factory=Link)
+    link: Link
 
 
 def _read_tables(what: str, given: Any, *, n_more: int = 0) -> dict[Subset, Array]:

@@ -29,8 +29,6 @@ from treepurify.spread import Spread
 from treepurify.typing import Array
 from treepurify.weights.cell_counts import RowsOnGrid
 
-__all__ = ["ReadRefits", "read_refits", "solve_refits"]
-
 _OF_A_MEAN = (
     " The mean of several models has the split points of all: pass one of them as model and the "
     "others as refits, which are purified one by one."

@@ -32,17 +32,6 @@ from treepurify.grids.grid import EncodedRows
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.purification.unidentified import MOST_SLICES
 
-__all__ = [
-    "ROUTES",
-    "Method",
-    "TreeProjection",
-    "TreeRoute",
-    "check_method",
-    "choose_route",
-    "reads_rows",
-    "settings_of",
-]
-
 MethodName = Literal["auto", "exact", "closed-form", "projection", "coarse", "mass-moving"]
 
 _PAIR, _MOST_PROJECTED = 2, 3

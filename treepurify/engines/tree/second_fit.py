@@ -14,12 +14,12 @@ import numpy as np
 
 from treepurify.engines.common.explained import Explained
 from treepurify.engines.common.problem import Problem
-from treepurify.engines.tree.coarse_cells import join_cells
 from treepurify.engines.tree.table_fit import (
     FOLDS,
     Equations,
     equations_of_folds,
     expand,
+    join_cells,
     lay_out,
     places_of_rows,
     ridge,
@@ -31,7 +31,7 @@ from treepurify.rows.row_order import distinct_numbers, telling_numbers
 from treepurify.rows.row_weights import RowWeights, effective_rows, mean_square
 from treepurify.typing import Array, Indices, Integers
 
-__all__ = ["SourceRows", "fit_residual", "given_rows"]
+__all__ = ["SourceRows", "fit_residual", "source_rows"]
 
 _PAIR = 2
 # Share of the variance below which nothing is gained.
@@ -72,7 +72,7 @@ class SourceRows(NamedTuple):
         return np.asarray(self.number // FOLDS % 2, dtype=np.int64)
 
 
-def given_rows(
+def source_rows(
     columns: Columns, weights: RowWeights, copied: CopiedRows | None, used: Collection[int]
 ) -> SourceRows:
     """Return which of the given rows the rows of a measure are.

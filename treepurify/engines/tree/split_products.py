@@ -370,16 +370,10 @@ class ProductTables(NamedTuple):
         sizes = self.n_cells[features]
         behind = np.cumprod(sizes[:, ::-1], axis=1)[:, ::-1] // sizes
         place = np.searchsorted(self.numbers, _number_sets(features, len(self.n_cells)))
-        add_products(
-            products.products[1:],
-            products.differences(self.n_cells),
-            np.ascontiguousarray(coefficients[1:]),
-            self.tables.offsets[place],
-            self.tables.n_outputs * behind,
-            outputs,
-            np.empty(features.shape[1], dtype=np.int64),
-            self.tables.values,
-        )
+        what = products.products[1:], products.differences(self.n_cells), coefficients[1:].copy()
+        where = self.tables.offsets[place], self.tables.n_outputs * behind, outputs
+        workspace = np.empty(features.shape[1], dtype=np.int64)
+        add_products(*what, *where, workspace, self.tables.values)
 
     def summed(self) -> dict[Subset, Array]:
         """Turn differences into values, in place, and return the table of each set of features."""

@@ -1,6 +1,6 @@
 """Fit a sum of tables to a function by weighted least squares: all cells at once, on rows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from treepurify._kernels.cell_equations import add_rows
 from treepurify.engines.tree.least_norm import LeastNorm, least_norm
-from treepurify.grids.grid import EncodedRows, Subset
-from treepurify.rows.row_weights import heaviest
+from treepurify.grids.axis import FeatureAxis, group_neighbours
+from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.rows.row_weights import heaviest, mean_square
 from treepurify.typing import Array, Indices, Integers
 
 __all__ = [
@@ -22,7 +23,9 @@ __all__ = [
     "all_cells",
     "equations_of_folds",
     "expand",
+    "join_cells",
     "lay_out",
+    "merge_cells",
     "places_of_rows",
     "ridge",
     "solve",
@@ -122,20 +125,64 @@ def lay_out(subsets: Sequence[Subset], places: Mapping[Axis, Integers]) -> Table
 
 
 def all_cells(
-    rows: Mapping[int, EncodedRows], features: Sequence[int], n_cells: Mapping[Axis, int]
+    rows: Mapping[int, EncodedRows], features: Sequence[int], grids: Mapping[int, Grid]
 ) -> Tables:
     """Return the tables of all sets of features on all cells that have rows.
 
-    `n_cells` are those of each feature on the grid of each size of sets. The heaviest cell along
-    each axis has no unknowns, and a constant has one. So no two sums of tables are the same
-    function on all combinations of cells.
+    `rows` are on the grid of each size of sets. The heaviest cell along each axis has no unknowns,
+    and a constant has one. So no two sums of tables are the same function on all combinations of
+    cells.
     """
-    places = {
-        (size, j): without_heaviest(np.arange(n), rows[size].codes[j], rows[size].shares)
-        for (size, j), n in n_cells.items()
-    }
-    sizes = [0, *dict.fromkeys(size for size, _ in n_cells)]
-    return lay_out([s for size in sizes for s in combinations(features, size)], places)
+    places = {}
+    for size, own in rows.items():
+        for j in features:
+            every = np.arange(grids[size].axes[j].n_cells)
+            places[size, j] = without_heaviest(every, own.codes[j], own.shares)
+    return lay_out([s for size in [0, *rows] for s in combinations(features, size)], places)
+
+
+def join_cells(
+    grid: Grid, rows: EncodedRows, features: Iterable[int], margin: Array, n_cells: int
+) -> dict[int, Indices]:
+    """Return the coarse cell of each cell of some features; see `merge_cells`.
+
+    Categories are joined in the order of the mean of the output that varies most.
+    """
+    shares = rows.shares
+    leading = margin[:, heaviest(mean_square(margin, shares))]
+    joined = {}
+    for j in features:
+        axis = grid.axes[j]
+        mass, sums = (
+            np.bincount(rows.codes[j], weights, axis.n_cells).astype(np.float64)
+            for weights in (shares, shares * leading)
+        )
+        means = np.divide(sums, mass, out=np.full(len(mass), -np.inf), where=mass > 0)
+        joined[j] = merge_cells(axis, mass, means, n_cells)
+    return joined
+
+
+def merge_cells(axis: FeatureAxis, mass: Array, means: Array, n_cells: int) -> Indices:
+    """Return the coarse cell of each cell of an axis, at most `n_cells`, special ones aside.
+
+    Numbers keep their order; categories are ordered by the mean margin of their rows.
+
+    Parameters
+    ----------
+    axis : FeatureAxis
+        The axis.
+    mass, means : ndarray of float64, shape (axis.n_cells,)
+        Mass of each cell, and the mean margin of its rows.
+    n_cells : int
+        Most coarse cells.
+    """
+    n = axis.n_regular
+    order = np.argsort(means[:n], kind="stable") if axis.is_categorical else np.arange(n)
+    coarse = np.empty(axis.n_cells, dtype=np.intp)
+    alone = np.arange(n)
+    coarse[order] = alone if n <= n_cells else group_neighbours(mass[order], n_cells)
+    coarse[n:] = coarse[:n].max(initial=-1) + 1 + np.arange(axis.n_cells - n)
+    return coarse
 
 
 def without_heaviest(

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,22 +25,6 @@ from treepurify.models.pipelines.steps import (
 from treepurify.models.pipelines.transformers import Output, read_transformer
 from treepurify.rows.missing_values import is_missing
 from treepurify.rows.tables import table_names
-
-__all__ = [
-    "IN_TRANSFORMED_COLUMNS",
-    "Column",
-    "RawProbe",
-    "Stage",
-    "chain_of",
-    "follow_steps",
-    "raw_columns",
-]
-
-IN_TRANSFORMED_COLUMNS = (
-    'Explain it in the transformed columns: treepurify.purify(pipeline, X, columns="transformed"), '
-    'or, for other functions, parse_model(pipeline, columns="transformed") with '
-    "pipeline[:-1].transform(X) as rows."
-)
 
 _MOST_BYTES = 4 << 30
 # Settings with which a fitted transformer refuses rows, and those that take them. What is made of
@@ -122,23 +107,15 @@ class Stage:
             if known[j].dtype.kind == "f" and any(isinstance(x, str) for x in output.labels):
                 # A filler: the trees do not ask for what is made of this column.
                 known[j] = np.full(len(known[j]), output.labels[0], dtype=object)
+        with suppress(ValueError, TypeError):
+            return self._call(known)
+        # There is no prediction where missing values are refused, and any value will do.
         try:
-            values = self._call(known)
-        except (ValueError, TypeError):
-            # There is no prediction where missing values are refused, and any value will do.
-            try:
-                values = self._call([_filled(column) for column in known])
-            except (ValueError, TypeError) as error:
-                raise UnsupportedModelError(
-                    f"{self.path} fails on values that it should transform, so it cannot be "
-                    f"read: {error}. {IN_TRANSFORMED_COLUMNS}"
-                ) from error
-        if len(values) != len(self.outputs):
+            return self._call([_filled(column) for column in known])
+        except (ValueError, TypeError) as error:
             raise UnsupportedModelError(
-                f"{self.path} returns {len(values)} columns, expected {len(self.outputs)}. "
-                + IN_TRANSFORMED_COLUMNS
-            )
-        return values
+                f"{self.path} fails on values that it should transform: {error}"
+            ) from error
 
     def _call(self, columns: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
         rows: Any
@@ -160,7 +137,11 @@ class Stage:
                 rows = csr_matrix(rows)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            return columns_of(self.lenient.transform(rows))
+            made = columns_of(self.lenient.transform(rows))
+        if len(made) != len(self.outputs):
+            expected = f"returns {len(made)} columns, expected {len(self.outputs)}"
+            raise UnsupportedModelError(f"{self.path} {expected}")
+        return made
 
 
 def _finite(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -262,7 +243,7 @@ class RawProbe:
             8 * n_rows * 2 * max(len(values), 1),
             _MOST_BYTES,
             f"a table of {n_rows} values for each of {len(values)} raw columns",
-            IN_TRANSFORMED_COLUMNS,
+            'Pass columns="transformed"',
         )
         self._values = values
         self._fillers = fillers
@@ -428,9 +409,10 @@ def _columns_made(
     made: Columns = ()
     if library == "sklearn" and kind == "ColumnTransformer":
         _check_fitted(step)
-        for name, part, positions in _parts(step, inputs):
-            mine, place = tuple(inputs[j] for j in positions), step.output_indices_[name]
-            part_path, n_made = f"{path}, transformer {name!r}", place.stop - place.start
+        for name, part, _ in step.transformers_:
+            mine = tuple(inputs[j] for j in step._transformer_to_input_indices[name])
+            part_path, place = f"{path}, transformer {name!r}", step.output_indices_[name]
+            n_made = place.stop - place.start
             made += _follow(name, part, mine, part_path, n_made, gets_sparse=gets_sparse)
         return made
     if library == "sklearn" and kind == "FeatureUnion":
@@ -457,31 +439,6 @@ def _columns_made(
     )
 
 
-def _parts(transformer: Any, inputs: Columns) -> Iterator[tuple[str, Any, list[int]]]:
-    """Yield the parts of a ColumnTransformer, with the positions of the columns of each."""
-    resolved = getattr(transformer, "_transformer_to_input_indices", {})
-    names = getattr(transformer, "feature_names_in_", [column.name for column in inputs])
-    known = list(map(str, names))
-    for name, part, chosen in transformer.transformers_:
-        yield name, part, resolved[name] if name in resolved else _positions(chosen, known)
-
-
-def _positions(chosen: Any, known: list[str]) -> list[int]:
-    if isinstance(chosen, slice):
-        if isinstance(chosen.start, str) or isinstance(chosen.stop, str):
-            first = 0 if chosen.start is None else known.index(chosen.start)
-            last = len(known) - 1 if chosen.stop is None else known.index(chosen.stop)
-            return list(range(first, last + 1, chosen.step or 1))
-        return list(range(len(known)))[chosen]
-    listed = [chosen] if isinstance(chosen, str | int) else list(chosen)
-    if listed and all(isinstance(entry, bool | np.bool_) for entry in listed):
-        return np.flatnonzero(listed).tolist()
-    return [
-        known.index(entry) if isinstance(entry, str) else int(entry) % max(len(known), 1)
-        for entry in listed
-    ]
-
-
 def _names_out(transformer: Any, inputs: Columns) -> list[str] | None:
     """Return the names of the columns that a transformer makes; None if it has none."""
     names = getattr(transformer, "feature_names_in_", [column.name for column in inputs])
@@ -495,17 +452,14 @@ def _names_out(transformer: Any, inputs: Columns) -> list[str] | None:
 
 def _check_fitted(transformer: Any) -> None:
     """Refuse what was not fitted: fitted attributes of scikit-learn end with an underscore."""
-    library = type(transformer).__module__.partition(".")[0]
-    # The user's own classes may have nothing to learn, and some of scikit-learn have not.
-    if library not in ("sklearn", "category_encoders"):
+    kind, library = type(transformer).__name__, type(transformer).__module__.partition(".")[0]
+    # The user's own classes may have nothing to learn, and some of scikit-learn have not. Of two
+    # of these early releases say that they need it.
+    is_stateless = kind in ("FeatureHasher", "HashingVectorizer")
+    if library not in ("sklearn", "category_encoders") or is_stateless:
         return
-    # Of these early releases of scikit-learn say that they need it.
-    kind = type(transformer).__name__
-    if kind in ("FeatureHasher", "HashingVectorizer"):
-        return
-    if not transformer.__sklearn_tags__().requires_fit:
-        return
-    if not any(name.endswith("_") and not name.startswith("__") for name in vars(transformer)):
+    is_fitted = any(name.endswith("_") and not name.startswith("__") for name in vars(transformer))
+    if transformer.__sklearn_tags__().requires_fit and not is_fitted:
         raise InvalidInputError(
             f"this {kind} is not fitted; call fit() on the pipeline before you pass it"
         )

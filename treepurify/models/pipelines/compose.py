@@ -17,10 +17,8 @@ from treepurify.errors import UnsupportedModelError
 from treepurify.models.ensemble import LEAF, NUMERIC_NODE, TreeEnsemble
 from treepurify.models.limits import check_category_tables
 from treepurify.models.pipelines.cells import cells_of, raw_axes
-from treepurify.models.pipelines.columns import IN_TRANSFORMED_COLUMNS, Column
+from treepurify.models.pipelines.columns import Column
 from treepurify.typing import Array, Indices, Mask
-
-__all__ = ["compose"]
 
 _MOST_BYTES = 1 << 30
 _MOST_NODES = 1 << 22
@@ -135,7 +133,7 @@ def _sides(ensemble: TreeEnsemble, nodes: Indices, values: Array) -> Mask:
         4 * len(nodes) * len(values),
         _MOST_BYTES,
         f"{len(nodes)} tests on {len(values)} values of a raw column",
-        IN_TRANSFORMED_COLUMNS,
+        'Pass columns="transformed"',
     )
     missing = np.isnan(values)
     if ensemble.category_ptr[nodes[0]] >= 0:

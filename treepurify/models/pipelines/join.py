@@ -9,32 +9,15 @@ import numpy as np
 from treepurify.errors import UnsupportedModelError
 from treepurify.links import Link
 from treepurify.models.ensemble import LEAF, VECTOR_LEAF, TreeEnsemble
-from treepurify.models.parsed import ModelSource
+from treepurify.models.parsed import ParsedModel
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array
 
-__all__ = [
-    "READ_ALIKE",
-    "rescale",
-    "side_by_side",
-    "weighted_sum",
-    "with_common_columns",
-    "with_shared_columns",
-]
-
-READ_ALIKE = (
-    "Train all models on columns of the same types and with the same categories, or purify them "
-    "one by one."
-)
-
 
 def weighted_sum(
-    ensembles: Sequence[TreeEnsemble],
-    weights: Sequence[float],
-    output_names: tuple[str, ...],
-    source: ModelSource,
+    ensembles: Sequence[TreeEnsemble], weights: Sequence[float], output_names: tuple[str, ...]
 ) -> TreeEnsemble:
-    """Return the sum of ensembles on one scale.
+    """Return the sum of ensembles on one scale, with the source of the first.
 
     Parameters
     ----------
@@ -44,8 +27,6 @@ def weighted_sum(
         Factor on the margin of each.
     output_names : tuple of str
         One name per output.
-    source : ModelSource
-        What the sum is.
 
     Returns
     -------
@@ -56,24 +37,18 @@ def weighted_sum(
     UnsupportedModelError
         If the ensembles read a column differently, or have different numbers of outputs.
     """
-    n_outputs = len(output_names)
-    if any(ensemble.n_outputs != n_outputs for ensemble in ensembles):
+    if any(ensemble.n_outputs != len(output_names) for ensemble in ensembles):
         raise UnsupportedModelError(
-            f"the models inside the {source.kind} do not have {n_outputs} outputs each: some "
-            "were not trained on all classes. Purify the models one by one."
+            f"the models inside do not have {len(output_names)} outputs each: some were not "
+            "trained on all classes. Purify the models one by one."
         )
     scaled = [rescale(e, w, 0.0) for e, w in zip(ensembles, weights, strict=True)]
     base = np.sum([ensemble.base for ensemble in scaled], axis=0)
-    return replace(
-        _joined(scaled, [0] * len(scaled), base), output_names=output_names, source=source
-    )
+    return replace(_joined(scaled, [0] * len(scaled), base), output_names=output_names)
 
 
 def side_by_side(
-    ensembles: Sequence[TreeEnsemble],
-    output_names: tuple[str, ...],
-    link: Link,
-    source: ModelSource,
+    ensembles: Sequence[TreeEnsemble], output_names: tuple[str, ...], link: Link
 ) -> TreeEnsemble:
     """Return one ensemble with the outputs of all, one after the other.
 
@@ -85,8 +60,6 @@ def side_by_side(
         One name per output of the whole.
     link : Link
         From the margins to the responses.
-    source : ModelSource
-        What the whole is.
 
     Returns
     -------
@@ -97,10 +70,9 @@ def side_by_side(
     UnsupportedModelError
         If the ensembles read a column differently.
     """
-    first = np.concatenate([[0], np.cumsum([e.n_outputs for e in ensembles])])[:-1].tolist()
+    first = np.cumsum([0, *(e.n_outputs for e in ensembles)])[:-1].tolist()
     base = np.concatenate([ensemble.base for ensemble in ensembles])
-    whole = _joined(ensembles, first, base)
-    return replace(whole, output_names=output_names, link=link, source=source)
+    return replace(_joined(ensembles, first, base), output_names=output_names, link=link)
 
 
 def rescale(ensemble: TreeEnsemble, factor: Any, shift: Any) -> TreeEnsemble:
@@ -124,58 +96,47 @@ def with_common_columns(ensembles: Sequence[TreeEnsemble]) -> list[TreeEnsemble]
         If the ensembles read a column differently.
     """
     ensembles = with_shared_columns(ensembles)
-    features = _common_features(ensembles)
+    features = common_features(ensembles)
     return [_with_labels(ensemble, features) for ensemble in ensembles]
 
 
 def _joined(ensembles: Sequence[TreeEnsemble], first: Sequence[int], base: Array) -> TreeEnsemble:
     """Put the trees of all ensembles into one; `first` is the first output of each."""
     ensembles = with_common_columns(ensembles)
-    n_nodes = np.concatenate([[0], np.cumsum([len(e.feature) for e in ensembles])])
-    n_entries = np.concatenate([[0], np.cumsum([len(e.category_left) for e in ensembles])])
-    has_vectors = any(np.any(e.tree_output == VECTOR_LEAF) for e in ensembles)
-    width = len(base) if has_vectors else 1
-    values = []
-    outputs = []
-    for ensemble, output in zip(ensembles, first, strict=True):
-        if has_vectors:
-            values.append(_as_vectors(ensemble, output, width))
-            outputs.append(np.full(ensemble.n_trees, VECTOR_LEAF, dtype=np.int32))
-        else:
-            values.append(ensemble.value)
-            outputs.append(ensemble.tree_output + np.int32(output))
-    covers = [e.cover for e in ensembles if e.cover is not None]
+    n_nodes = np.cumsum([0, *(len(e.feature) for e in ensembles)])
+    n_entries = np.cumsum([0, *(len(e.category_left) for e in ensembles)])
+
+    def joined(name: str, offsets: Any = None) -> Any:
+        parts = [getattr(ensemble, name) for ensemble in ensembles]
+        if offsets is not None:
+            pairs = zip(parts, offsets, strict=False)
+            parts = [np.where(p >= 0, p + by, p).astype(p.dtype) for p, by in pairs]
+        return np.concatenate(parts)
+
+    value, output = [e.value for e in ensembles], joined("tree_output", first)
+    if any(np.any(e.tree_output == VECTOR_LEAF) for e in ensembles):
+        value = [_as_vectors(e, k, len(base)) for e, k in zip(ensembles, first, strict=True)]
+        output = np.full_like(output, VECTOR_LEAF)
     singles = any(ensemble.accumulation == "float32" for ensemble in ensembles)
+    ends = [e.tree_ptr[1:] + n for e, n in zip(ensembles, n_nodes, strict=False)]
     return replace(
         ensembles[0],
-        tree_ptr=np.concatenate(
-            [[0], *(e.tree_ptr[1:] + n for e, n in zip(ensembles, n_nodes, strict=False))]
-        ),
-        feature=np.concatenate([e.feature for e in ensembles]),
-        cut=np.concatenate([e.cut for e in ensembles]),
-        left=np.concatenate([_moved(e.left, n) for e, n in zip(ensembles, n_nodes, strict=False)]),
-        right=np.concatenate(
-            [_moved(e.right, n) for e, n in zip(ensembles, n_nodes, strict=False)]
-        ),
-        missing_left=np.concatenate([e.missing_left for e in ensembles]),
-        category_ptr=np.concatenate(
-            [_moved(e.category_ptr, n) for e, n in zip(ensembles, n_entries, strict=False)]
-        ),
-        category_left=np.concatenate([e.category_left for e in ensembles]),
-        value=np.concatenate(values),
-        tree_output=np.concatenate(outputs),
+        tree_ptr=np.concatenate([[0], *ends]),
+        left=joined("left", n_nodes),
+        right=joined("right", n_nodes),
+        category_ptr=joined("category_ptr", n_entries),
+        **{name: joined(name) for name in ("feature", "cut", "missing_left", "category_left")},
+        value=np.concatenate(value),
+        tree_output=output,
         base=base,
         output_names=tuple(map(str, range(len(base)))),
         accumulation="float32" if singles else "float64",
-        cover=np.concatenate(covers) if len(covers) == len(ensembles) else None,
+        cover=None if any(e.cover is None for e in ensembles) else joined("cover"),
     )
 
 
-def _moved(positions: Any, by: int) -> Any:
-    return np.where(positions >= 0, positions + by, positions).astype(positions.dtype)
-
-
 def _as_vectors(ensemble: TreeEnsemble, output: int, width: int) -> Array:
+    """Return leaf values for all outputs of the whole, of which those from `output` are its own."""
     values = np.zeros((len(ensemble.feature), width))
     if ensemble.value.shape[1] == ensemble.n_outputs and np.all(ensemble.tree_output < 0):
         values[:, output : output + ensemble.n_outputs] = ensemble.value
@@ -185,14 +146,14 @@ def _as_vectors(ensemble: TreeEnsemble, output: int, width: int) -> Array:
     return values
 
 
-def _common_features(ensembles: Sequence[TreeEnsemble]) -> tuple[FeatureSpec, ...]:
-    """Return features that know every label that any of the ensembles knows."""
-    if len({ensemble.feature_names for ensemble in ensembles}) > 1:
+def common_features(models: Sequence[ParsedModel]) -> tuple[FeatureSpec, ...]:
+    """Return features that know every label that any of the models knows."""
+    if len({model.feature_names for model in models}) > 1:
         raise UnsupportedModelError(
             "the models inside have different columns. Purify the models one by one."
         )
     return tuple(
-        _common_feature(specs) for specs in zip(*(e.features for e in ensembles), strict=True)
+        _common_feature(specs) for specs in zip(*(m.features for m in models), strict=True)
     )
 
 
@@ -219,7 +180,9 @@ def _common_feature(specs: Sequence[FeatureSpec]) -> FeatureSpec:
         )
     if len({replace(spec, has_missing=missing) for spec in used}) > 1:
         raise UnsupportedModelError(
-            f"the models inside read the column {specs[0].name!r} in different ways. {READ_ALIKE}"
+            f"the models inside read the column {specs[0].name!r} in different ways. Train "
+            "all models on columns of the same types and with the same categories, or purify them "
+            "one by one."
         )
     return replace(used[0], has_missing=missing)
 

@@ -11,10 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from treepurify.errors import UnsupportedModelError
+from treepurify.errors import MemoryBudgetError, UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble, without_missing_codes
-from treepurify.models.hidden_columns import with_hidden_columns
 from treepurify.models.pipelines.columns import (
     Column,
     chain_of,
@@ -31,11 +30,8 @@ from treepurify.models.pipelines.steps import (
 from treepurify.rows.columns import Columns, Derivation, FeatureSpec
 from treepurify.rows.tables import row_count, table_column, table_names
 
-__all__ = ["WhichColumns", "parse_pipeline"]
-
 Parsed = TreeEnsemble | AdditiveTables
 WhichColumns = Literal["auto", "raw", "transformed"]
-_MOST_NAMED = 8
 
 
 def parse_pipeline(
@@ -68,8 +64,6 @@ def parse_pipeline(
         If the pipeline is not fitted.
     """
     model = parse(pipeline.steps[-1][1])
-    if isinstance(model, TreeEnsemble):
-        model = with_hidden_columns(model)
     counted = [spec for spec in model.features if spec.derivation is not None]
     n_last = model.n_features - len(counted)
     raws, has_names = raw_columns(pipeline, n_last, X)
@@ -78,47 +72,84 @@ def parse_pipeline(
     made = [*taken_last, *_counted_columns(counted, taken_last)]
     zero_is_absent = is_sparse and _reads_zeros_as_missing(model.source.library)
     if columns == "transformed":
-        return _on_transformed(model, pipeline, raws, made, zero_is_absent=zero_is_absent)
+        named = _on_transformed(model, pipeline, raws, made)
+        return _without_zeros(named) if zero_is_absent else named
     if isinstance(model, TreeEnsemble) and any(returns_arrays(step) for _, step in transformers):
         specs = tuple(replace(spec, reads_texts=True) for spec in model.features)
         model = replace(model, features=specs)
-    kinds = [type(step).__name__ for _, step in transformers]
-    kind = f"Pipeline({', '.join([*kinds, model.source.kind])})"
     try:
-        if isinstance(model, TreeEnsemble):
-            types = _types(X, raws, has_names=has_names)
-            whole: Parsed = compose(
-                model, raws, made, types, has_names=has_names, zero_is_absent=zero_is_absent
-            )
-            notes = (*model.source.notes, *_notes([made[t] for t in model.used_features]))
-            signs = _raw_constraints(model.source.constraints, made, len(raws))
-            source = replace(model.source, notes=notes, constraints=signs)
-        elif _are_passed_on(made, raws, has_names=has_names):
-            names = [raws[column.position].name for column in made]
-            whole, source = _renamed(model, names, [raw.name for raw in raws]), model.source
-        else:
-            raise UnsupportedModelError(
-                "an EBM in a pipeline can be read on raw columns only if the steps before it do "
-                "nothing but select columns"
-            )
-    except UnsupportedModelError as error:
-        reason = str(error)
+        whole = _in_raw_columns(
+            model, raws, made, X, has_names=has_names, zero_is_absent=zero_is_absent
+        )
+    except (UnsupportedModelError, MemoryBudgetError) as error:
         if columns == "raw":
+            mixed = {r for t in model.used_features if made[t].refusal for r in made[t].raw}
             raise UnsupportedModelError(
-                f"the pipeline is not a sum of trees on its raw columns: {reason}. The columns "
-                f'concerned are {_concerned(model, raws, made)}. With columns="auto" the '
-                "features are the columns of the last step, which the steps compute from raw "
-                "tables. Or use a function that needs only predictions, such as "
+                f"the pipeline is not a sum of trees on its raw columns: {error}. The columns "
+                f"concerned are {', '.join(repr(raws[r].name) for r in sorted(mixed)[:8])}. With "
+                'columns="auto" the features are the columns of the last step, which the steps '
+                "compute from raw tables. Or use a function that needs only predictions, such as "
                 "treepurify.legendre_anova(pipeline.predict, X)."
             ) from error
         if X is not None and not isinstance(X, Columns) and row_count(X) > 1:
             check_row_by_row(pipeline, X)
-        is_named = model.has_feature_names or bool(counted)
-        own = model.feature_names if is_named else _names_out(pipeline, model.n_features)
         model = _without_zeros(model) if zero_is_absent else model
-        whole = _in_last_columns(model, pipeline, raws, made, own, reason)
-        source = whole.source
-    return replace(whole, source=replace(source, kind=kind), has_feature_names=has_names)
+        whole = _in_last_columns(model, pipeline, raws, made, str(error))
+    kinds = [type(step).__name__ for _, step in transformers]
+    kind = f"Pipeline({', '.join([*kinds, model.source.kind])})"
+    return replace(whole, source=replace(whole.source, kind=kind), has_feature_names=has_names)
+
+
+def _in_raw_columns(
+    model: Parsed,
+    raws: Sequence[Column],
+    made: Sequence[Column],
+    X: Any,
+    *,
+    has_names: bool,
+    zero_is_absent: bool,
+) -> Parsed:
+    """Return the pipeline as a function of raw columns.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If it is none.
+    """
+    if isinstance(model, AdditiveTables):
+        return _renamed(model, raws, made, has_names=has_names)
+    types = _types(X, raws, has_names=has_names)
+    whole = compose(model, raws, made, types, has_names=has_names, zero_is_absent=zero_is_absent)
+    links = [link for t in model.used_features for link in chain_of(made[t])]
+    stages = {id(link.stage): link.stage for link in links if link.stage is not None}
+    notes = tuple(
+        f"{stage.path} raises an error for unknown labels, so that there is no prediction to "
+        "compare their effects with"
+        for stage in stages.values()
+        if stage.refuses_unknown
+    )
+    signs = _raw_constraints(model.source.constraints, made, len(raws))
+    source = replace(model.source, notes=model.source.notes + notes, constraints=signs)
+    return replace(whole, source=source)
+
+
+def _renamed(
+    model: AdditiveTables, raws: Sequence[Column], made: Sequence[Column], *, has_names: bool
+) -> AdditiveTables:
+    """Return an EBM with the names of raw columns; tables may have all that the steps take."""
+    places = [column.position for column in made if column.is_passed_on]
+    in_place = places == list(range(len(raws)))
+    if len(places) < len(made) or not (has_names or in_place):
+        raise UnsupportedModelError(
+            "an EBM in a pipeline can be read on raw columns only if the steps before it do "
+            "nothing but select columns"
+        )
+    others = tuple(raw.name for raw in raws if raw.position not in places)
+    features = (
+        replace(spec, name=raws[place].name, ignored=(*spec.ignored, *others))
+        for spec, place in zip(model.features, places, strict=True)
+    )
+    return replace(model, features=tuple(features))
 
 
 def _counted_columns(features: Sequence[FeatureSpec], made: Sequence[Column]) -> list[Column]:
@@ -143,37 +174,8 @@ def _reads_zeros_as_missing(library: str) -> bool:
     return library == "xgboost"
 
 
-def _are_passed_on(made: Sequence[Column], raws: Sequence[Column], *, has_names: bool) -> bool:
-    """Whether the last step gets raw columns only, by their names or all in their places."""
-    places = [column.position for column in made if column.is_passed_on]
-    in_place = places == list(range(len(raws)))
-    return len(places) == len(made) and (has_names or in_place)
-
-
-def _renamed(model: Parsed, names: Sequence[str], taken: Sequence[str]) -> Parsed:
-    """Return a model of raw columns with their names; tables may have all that are taken."""
-    others = tuple(name for name in taken if name not in names)
-    pairs = zip(model.features, names, strict=True)
-    features = (replace(spec, name=own, ignored=(*spec.ignored, *others)) for spec, own in pairs)
-    return replace(model, features=tuple(features))
-
-
-def _concerned(model: Parsed, raws: Sequence[Column], made: Sequence[Column]) -> str:
-    """Return the names of the raw columns behind what is no function of one of them."""
-    used = [made[t] for t in model.used_features]
-    refusals = [column.refusal for column in used if column.refusal][:1] or [""]
-    mine = sorted({raw for c in used if c.refusal == refusals[0] for raw in c.raw})
-    more = f" and {len(mine) - _MOST_NAMED} more" if len(mine) > _MOST_NAMED else ""
-    return ", ".join(repr(raws[raw].name) for raw in mine[:_MOST_NAMED]) + more
-
-
 def _on_transformed(
-    model: Parsed,
-    pipeline: Any,
-    raws: Sequence[Column],
-    made: Sequence[Column],
-    *,
-    zero_is_absent: bool,
+    model: Parsed, pipeline: Any, raws: Sequence[Column], made: Sequence[Column]
 ) -> Parsed:
     """Name the features as the steps do, and say which raw columns each is made from."""
     names = _names_out(pipeline, model.n_features)
@@ -186,8 +188,7 @@ def _on_transformed(
         for t, spec in enumerate(model.features)
     )
     has_names = model.has_feature_names or names is not None
-    read = replace(model, features=features, has_feature_names=has_names)
-    return _without_zeros(read) if zero_is_absent else read
+    return replace(model, features=features, has_feature_names=has_names)
 
 
 def _in_last_columns(
@@ -195,7 +196,6 @@ def _in_last_columns(
     pipeline: Any,
     raws: Sequence[Column],
     made: Sequence[Column],
-    names: Sequence[str] | None,
     reason: str,
 ) -> Parsed:
     """Return the last step as a function of those of its columns that it uses.
@@ -205,6 +205,8 @@ def _in_last_columns(
     counted = tuple(spec.derivation for spec in model.features if spec.derivation is not None)
     takes = tuple(column.name for column in raws)
     steps = FittedSteps(tuple(pipeline.steps), takes, len(made) - len(counted), counted)
+    is_named = model.has_feature_names or bool(counted)
+    names = model.feature_names if is_named else _names_out(pipeline, model.n_features)
     used = model.used_features
     passed_on = {made[t].position: t for t in used if made[t].is_passed_on}
     if len(passed_on) == len(used):
@@ -225,7 +227,11 @@ def _in_last_columns(
     kept = {features[t].name for t in passed_on.values()}
     ignored = tuple(name for name in takes if name not in kept)
     source, signs = model.source, model.source.constraints
-    note = _note(reason, [features[t] for t in used])
+    note = (
+        f"the features are the columns that the last step of the pipeline takes, since {reason}. "
+        "The pipeline makes them from raw tables; after loading from a file, tables must contain "
+        "them"
+    )
     whole = replace(
         model,
         features=tuple(replace(spec, ignored=(*spec.ignored, *ignored)) for spec in features),
@@ -238,24 +244,6 @@ def _in_last_columns(
     return whole.of_features(used)
 
 
-def _note(reason: str, features: Sequence[FeatureSpec]) -> str:
-    """Say that the features are not raw columns, those of one raw column together."""
-    together: dict[tuple[str, ...], list[str]] = {}
-    for spec in features:
-        if spec.made_from:
-            together.setdefault(spec.made_from, []).append(repr(spec.name))
-    listed = [
-        f"{', '.join(own)} from {', '.join(map(repr, sources[:_MOST_NAMED]))}"
-        for sources, own in together.items()
-    ]
-    more = f" and {len(listed) - _MOST_NAMED} more" if len(listed) > _MOST_NAMED else ""
-    return (
-        f"the features are the columns that the last step of the pipeline takes, since {reason}: "
-        f"{'; '.join(listed[:_MOST_NAMED])}{more}. The pipeline makes them from raw tables; after "
-        "loading from a file, tables must contain them"
-    )
-
-
 def _without_zeros(model: Parsed) -> Parsed:
     """Return a model that reads zeros as missing, as XGBoost does in sparse rows."""
     note = "zeros are read as missing, as in the sparse rows that the pipeline makes"
@@ -265,7 +253,7 @@ def _without_zeros(model: Parsed) -> Parsed:
     return without_missing_codes(read) if isinstance(read, TreeEnsemble) else read
 
 
-def _names_out(pipeline: Any, n_features: int) -> list[str] | None:
+def _names_out(pipeline: Any, n_features: int) -> Sequence[str] | None:
     """Return the names of the columns that the last step takes, where the steps tell."""
     steps = [step for _, step in transformers_of(pipeline)]
     names: Any = None
@@ -276,17 +264,6 @@ def _names_out(pipeline: Any, n_features: int) -> list[str] | None:
             names = None
         names = getattr(following, "feature_names_in_", names)
     return None if names is None or len(names) != n_features else [str(name) for name in names]
-
-
-def _notes(used: Sequence[Column]) -> list[str]:
-    """Say which steps refuse rows that have effects."""
-    stages = [link.stage for column in used for link in chain_of(column)]
-    paths = {stage.path for stage in stages if stage is not None and stage.refuses_unknown}
-    return [
-        f"{path} raises an error for unknown labels, so that there is no prediction to compare "
-        "their effects with"
-        for path in sorted(paths)
-    ]
 
 
 def _raw_constraints(
@@ -302,19 +279,14 @@ def _raw_constraints(
 
 def _types(X: Any, raws: Sequence[Column], *, has_names: bool) -> list[np.dtype[Any] | None]:
     """Return the types of the raw columns; None for what is not known, or not a plain array."""
-    unknown: list[np.dtype[Any] | None] = [None] * len(raws)
     if X is None or isinstance(X, Columns):
-        return unknown
+        return [None] * len(raws)
     names = table_names(X)
     if names is None:
-        dtype = np.asarray(X).dtype
-        return [dtype] * len(raws)
-    places = list(range(len(raws)))
-    if has_names:
-        position = {name: j for j, name in enumerate(names)}
-        places = [position.get(raw.name, -1) for raw in raws]
-    for r, place in enumerate(places):
-        if 0 <= place < len(names):
-            dtype = table_column(X, place).dtype
-            unknown[r] = dtype if isinstance(dtype, np.dtype) else np.dtype(object)
-    return unknown
+        return [np.asarray(X).dtype] * len(raws)
+    place = {name: j for j, name in enumerate(names)}
+    places = [place.get(raw.name, len(names)) if has_names else raw.position for raw in raws]
+    dtypes = [table_column(X, j).dtype if j < len(names) else None for j in places]
+    return [
+        np.dtype(object) if d is not None and not isinstance(d, np.dtype) else d for d in dtypes
+    ]

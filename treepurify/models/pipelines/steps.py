@@ -18,23 +18,6 @@ from treepurify.rows.columns import Derivation
 from treepurify.rows.missing_values import is_missing
 from treepurify.rows.tables import row_count, table_column, table_names, take_rows, to_pandas
 
-__all__ = [
-    "FittedSteps",
-    "Steps",
-    "check_row_by_row",
-    "columns_of",
-    "does_nothing",
-    "is_pipeline",
-    "known_class",
-    "returns_arrays",
-    "returns_sparse",
-    "state_fingerprint",
-    "takes_texts",
-    "transform_rows",
-    "transformers_of",
-    "unwrap",
-]
-
 _METHODS = ("predict", "predict_proba", "decision_function", "transform")
 _SEARCHES = ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV")
 # The attribute that holds the fitted model. A threshold moves the decision, not the probability.

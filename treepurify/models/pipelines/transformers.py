@@ -12,8 +12,6 @@ import numpy as np
 from treepurify.rows.missing_values import is_missing
 from treepurify.typing import Array
 
-__all__ = ["Output", "read_transformer"]
-
 Names = tuple[str, ...]
 Labels = tuple[Hashable, ...]
 Reader = Callable[[Any, Names], list["Output"] | str]
