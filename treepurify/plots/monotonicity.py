@@ -80,8 +80,8 @@ def monotonicity(
     >>> model = DecisionTreeRegressor().fit(X, [0.0, 2.0, 1.0, 1.0])
     >>> found = tp.check_monotonicity(model, X, {"x0": "increasing"})
     >>> ax = tp.plots.monotonicity(found, tp.purify(model, X))
-    >>> ax.get_legend().get_title().get_text()
-    'worst step: \N{MINUS SIGN}1 in all, \N{MINUS SIGN}1 from x0 & x1'
+    >>> " ".join(ax.get_legend().get_title().get_text().split())
+    'worst step: \N{MINUS SIGN}1.00 in all, \N{MINUS SIGN}1.00 from x0 & x1'
     """
     check_result("found", found, Monotonicity, "treepurify.check_monotonicity")
     check_result("d", d, Decomposition)
