@@ -60,9 +60,9 @@ def test_one_order_in_every_figure(d, X, name):
     assert labels_of(plots.overlay({"one": d}, name), "y") == order
     assert labels_of(plots.pair(d, (name, "size")), "x") == order
     assert labels_of(plots.pair(d, ("size", name)), "y") == order
-    assert labels_of(plots.pair_lines(d, (name, "size")), "x") == order
+    assert labels_of(plots.pair_lines(d, name, "size"), "y") == order
     found = tp.feature_profile(d.predict, X, name, progress=False)
-    assert labels_of(plots.profile(found), "x") == order
+    assert labels_of(plots.profile(found).child_axes[0], "x") == order
 
 
 def test_other_categories_are_sorted_by_effect(d, X):
@@ -71,7 +71,7 @@ def test_other_categories_are_sorted_by_effect(d, X):
     order = [component.axes[0].labels()[cell] for cell in by_effect]
     assert labels_of(plots.main_effect(d, "color"), "y") == order
     found = tp.feature_profile(d.predict, X, "color", progress=False)
-    assert labels_of(plots.profile(found, effects=d), "x") == order
+    assert labels_of(plots.profile(found, effects=d).child_axes[0], "x") == order
 
 
 def test_the_order_of_the_data_is_kept_with_the_decomposition(d, tmp_path):

@@ -19,7 +19,7 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.plots import importance, main_effect, pair
 from treepurify.plots.axis_layout import GAP, lay_out_axis
 from treepurify.plots.limits import cells_that_count
-from treepurify.plots.pairs import color_limit, draw_pair
+from treepurify.plots.pairs import lay_out_pair
 from treepurify.plots.terms import raw_effect
 
 COLORS = ("red", "green", "blue", "grey")
@@ -96,7 +96,7 @@ def test_cuts_beyond_the_data_have_no_width():
     axis = FeatureAxis("x", np.array([1.0, 2.0, 50.0]), bounds=(0.0, 3.0))
     layout = lay_out_axis(axis)
     np.testing.assert_array_equal(layout.has_width, [True, True, True, False])
-    assert layout.limits[1] < 4.0
+    assert layout.edges[-1] < 4.0
 
 
 @pytest.mark.parametrize("bounds", [None, (3.0, 3.0), (-1.0, 5.0)])
@@ -149,9 +149,16 @@ def test_many_categories_show_the_heaviest():
     model = HistGradientBoostingRegressor(
         max_iter=20, max_depth=2, categorical_features="from_dtype", min_samples_leaf=2
     ).fit(X, y)
-    ax = main_effect(tp.purify(model, X, weights="empirical"), "k")
-    assert {text.get_text() for text in ax.get_yticklabels()} == set(names[20:])
-    assert ax.get_ylabel() == "k (40 of 60 categories)"
+    d = tp.purify(model, X, weights="empirical")
+    ax = main_effect(d, "k")
+    *shown, rest = [text.get_text() for text in ax.get_yticklabels()]
+    assert len(shown) == 20
+    assert set(shown) <= set(names[20:])
+    assert rest == "40 more"
+    component = d["k"]
+    others = ~np.isin(component.axes[0].labels(), shown)
+    mean = np.average(component.values[others, 0], weights=component.mass[others])
+    assert ax.patches[-1].get_width() == pytest.approx(mean)
 
 
 def shown_cells(d, key, ax):
@@ -181,11 +188,8 @@ def test_heatmap_shows_the_component(numeric, key):
     np.testing.assert_array_equal(table.compressed(), values[mass > 0])
     assert (ax.get_xlabel(), ax.get_ylabel()) == key
     mesh = ax.collections[0]
-    assert (
-        mesh.norm.vmin
-        == -mesh.norm.vmax
-        == -color_limit(component.values[..., 0], component.mass, component.axes)
-    )
+    counts = cells_that_count(component.values[..., 0], component.mass, component.axes)
+    assert mesh.norm.vmin == -mesh.norm.vmax == -np.abs(component.values[counts, 0]).max()
     corners = mesh.get_coordinates()
     np.testing.assert_array_equal(corners[0, 1:-1, 0], numeric[key[0]].axes[0].cuts)
     assert np.isfinite(corners).all()
@@ -196,22 +200,23 @@ def test_heatmap_shows_the_component(numeric, key):
 def test_heatmap_before_purification(numeric):
     component = numeric["a", "b"]
     raw = component.raw[..., 0]
-    ax = pair(numeric, ("a", "b"), before=True, limit=2.5)
+    ax = pair(numeric, "a", "b", before=True)
     expected = raw - np.sum(component.mass * raw)
     table = shown_cells(numeric, ("a", "b"), ax)
     np.testing.assert_allclose(table.compressed(), expected[component.mass > 0], atol=1e-14)
-    assert ax.collections[0].norm.vmax == 2.5
 
 
 @pytest.mark.usefixtures("every_cell")
 def test_heatmap_has_strips_for_missing_values(mixed):
     key = ("size", "color")
-    ax = draw_pair(mixed, key, by_name=True)
+    ax = pair(mixed, key)
     component = mixed[key]
+    labels = [text.get_text() for text in ax.get_yticklabels()]
+    assert sorted(labels) == sorted([*COLORS, "missing"])
     table = shown_cells(mixed, key, ax)
     mass = component.mass.T if component.axes[0].name == "color" else component.mass
-    np.testing.assert_array_equal(table.mask, mass == 0)
-    assert [text.get_text() for text in ax.get_yticklabels()] == [*sorted(COLORS), "missing"]
+    rows = [component.axes[component.features.index(0)].labels().index(name) for name in labels]
+    np.testing.assert_array_equal(table.mask, mass[:, rows] == 0)
     assert ax.get_xticklabels()[-1].get_text() == "missing"
     hatched = [patch for patch in ax.patches if patch.get_hatch()]
     # All cells without mass are hatched by one patch, which has no colour.
@@ -219,12 +224,14 @@ def test_heatmap_has_strips_for_missing_values(mixed):
     assert patch.get_facecolor()[3] == 0.0
 
 
-def test_color_limit_leaves_out_rare_outliers():
-    axes = [FeatureAxis(name, np.array([0.5])) for name in "ab"]
+def test_color_limit_leaves_out_rare_outliers(numeric):
+    laid_out = lay_out_pair(numeric, ("a", "b"), 0)
+    axes = (laid_out.axes[0]._replace(axis=FeatureAxis("a", np.array([0.5]))),) * 2
     values = np.array([[1.0, -2.0], [100.0, 50.0]])
     mass = np.array([[0.5, 0.499], [0.001, 0.0]])
-    assert color_limit(values, mass, axes) == 2.0
-    assert color_limit(np.zeros((2, 2)), mass, axes) == 1.0
+    own = laid_out._replace(axes=axes, mass=mass)
+    assert own._replace(values=values).limit == 2.0
+    assert own._replace(values=np.zeros((2, 2))).limit == 1.0
 
 
 def test_importance_shows_sizes(numeric):

@@ -60,9 +60,9 @@ def test_no_figure_ends_inside_a_group(cancelling):
     # c comes first, then the group of a and b.
     assert d.ranking.order == ((2,), (0,), (1,))
     assert len(tp.plots.importance(d, top=1).patches) == 1
-    assert len(tp.plots.summary(d, top=1)) == 1
+    assert len(tp.plots.summary(d, top=1).axes) == 1
     assert len(tp.plots.importance(d, top=2).patches) == 4
-    assert len(tp.plots.summary(d, top=2)) == 3
+    assert len(tp.plots.summary(d, top=2).axes) == 3
 
 
 def test_the_report_shows_groups(cancelling, tmp_path):

@@ -5,15 +5,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treepurify.arguments import check_result, check_whole
-from treepurify.auditing.findings import TOGETHER, Finding
+from treepurify.auditing.findings import Finding
 from treepurify.auditing.ranked_findings import Audit
 from treepurify.components import TensorComponent
 from treepurify.errors import InvalidInputError
-from treepurify.plots.axis_layout import Scale, lay_out_axis
-from treepurify.plots.main_effects import main_effect
+from treepurify.plots.axis_layout import Scale
+from treepurify.plots.curves import Band, draw_curve
+from treepurify.plots.main_effects import draw_main_effect, main_effect_size
 from treepurify.plots.overlays import overlay
-from treepurify.plots.pairs import draw_pair
-from treepurify.plots.style import BEFORE, MUTED, SMALL_SIZE
+from treepurify.plots.pairs import draw_pair, lay_out_pair
+from treepurify.plots.style import BEFORE, MUTED, SMALL_SIZE, axes_or_new, legend_above
+from treepurify.plots.terms import find_tensor
 from treepurify.plots.together import together
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ def finding(
         check_whole("what", what, 0, len(audit.findings) - 1)
         what = audit.findings[what]
     n_features = len(what.effects[0])
-    if what.kind in TOGETHER:
+    if what.kind == "collinear effects":
         drawn = together(audit.decomposition, *what.effects, output=what.output, ax=ax)
     elif n_features > 2:
         raise InvalidInputError("findings about more than two features have no picture")
@@ -96,61 +98,39 @@ def finding(
     # One of the two: the other is that of the audit itself.
     is_other = what.kind == "distribution" and n_features == 2
     words = what.kind + (f": under {what.measure}" if is_other else "")
+    drawn.set_title("")
     drawn.set_title(words, fontsize=SMALL_SIZE, color=MUTED, loc="right")
     return drawn
 
 
 def _draw_pair(audit: Audit, what: Finding, scale: Any, ax: "Axes | None") -> "Axes":
-    d, key = audit.decomposition, (what.effects[0][0], what.effects[0][1])
+    d, before = audit.decomposition, what.kind == "spurious interaction"
     if what.kind == "distribution":
-        other = audit.comparisons[what.measure].second
-        return draw_pair(other, key, output=what.output, scale=scale, has_title=False, ax=ax)
-    before = what.kind == "spurious interaction"
-    show_empty = what.kind == "extrapolation"
-    return draw_pair(
-        d,
-        key,
-        output=what.output,
-        before=before,
-        show_empty=show_empty,
-        scale=scale,
-        has_title=False,
-        ax=ax,
-    )
+        d = audit.comparisons[what.measure].second
+    key = (what.effects[0][0], what.effects[0][1])
+    laid_out = lay_out_pair(d, key, what.output, before=before, scale=scale)
+    return draw_pair(laid_out, ax, show_empty=what.kind == "extrapolation")
 
 
 def _draw_main(audit: Audit, what: Finding, scale: Any, ax: "Axes | None") -> "Axes":
     d, effect = audit.decomposition, what.effects[0]
-    feature = effect[0]
     if what.kind == "distribution":
         other = audit.comparisons[what.measure].second
         both = {d.measure: d, other.measure: other}
-        ax = overlay(both, feature, output=what.output, scale=scale, ax=ax)
-        ax.set_title("")
-        return ax
+        return overlay(both, effect[0], output=what.output, scale=scale, ax=ax)
     before = what.kind not in {"instability", "training", "few rows", "jumps"}
-    ax = main_effect(d, feature, before=before, output=what.output, scale=scale, ax=ax)
-    ax.set_title("")
-    component = d.components[effect]
-    if not isinstance(component, TensorComponent) or component.axes[0].is_categorical:
+    table = find_tensor(d, effect[0], 1)
+    ax = axes_or_new(ax, *main_effect_size(table))
+    layout = draw_main_effect(ax, d, table, what.output, before=before, scale=scale)
+    if layout is None or not isinstance(d.components[effect], TensorComponent):
         return ax
-    layout = lay_out_axis(component.axes[0], component.mass)
     if what.kind == "instability" and effect in audit.spread:
-        spread = audit.spread[effect][:, what.output]
-        values = component.values[:, what.output]
-        shown = np.flatnonzero(layout.has_width)
-        edges = np.unique(layout.regular_edges)
-        ax.stairs(
-            (values + 2 * spread)[shown],
-            edges,
-            baseline=(values - 2 * spread)[shown],
-            fill=True,
-            color=BEFORE,
-            alpha=0.22,
-            linewidth=0,
-            label="\u00b1 2 standard errors (rows resampled)",
-        )
-        ax.legend(frameon=False, fontsize=SMALL_SIZE, loc="lower left", bbox_to_anchor=(0, 1))
+        half = 2 * audit.spread[effect][:, what.output]
+        values = table.values[:, what.output]
+        words = "\u00b1 2 standard errors (rows resampled)"
+        band = Band(values - half, values + half, words)
+        draw_curve(ax, layout, values, band=band, color=BEFORE, linewidth=0, label="_effect")
+        legend_above(ax, 2)
     regular = np.array([cell for cell in what.cells if cell < layout.n_regular], dtype=np.intp)
     edges = layout.regular_edges
     for run in np.split(regular, np.flatnonzero(np.diff(regular) > 1) + 1) if len(regular) else ():

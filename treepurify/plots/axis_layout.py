@@ -1,33 +1,24 @@
 """Where the cells of an axis are drawn."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from treepurify.arguments import check_choice
 from treepurify.errors import InvalidInputError
-from treepurify.grids.axis import CENTRAL_ENDS, FeatureAxis
+from treepurify.grids.axis import FeatureAxis
 from treepurify.typing import Array, Indices, Mask
 
-__all__ = [
-    "GAP",
-    "AxisLayout",
-    "Beyond",
-    "Range",
-    "Scale",
-    "lay_out_axis",
-    "numeric_edges",
-]
+__all__ = ["GAP", "AxisLayout", "Range", "Scale", "lay_out_axis", "numeric_edges"]
 
 Scale = Literal["auto", "value", "rank", "log"]
-Spacing = Literal["value", "rank", "log"]
+Range = tuple[float, float]
 # Stands for a cell in the place between the regular cells and the special ones.
 GAP = -1
-# The gap before a special cell and its width: in categories, and as shares of all intervals.
-_CATEGORY_SIZES = (0.4, 1.0)
-_GAP_SHARE, _WIDTH_SHARE = 0.03, 0.05
+# The gap before a special cell and its width: in slots, and as shares of the whole.
+_GAP_SLOTS, _GAP_SHARE, _WIDTH_SHARE = 0.4, 0.03, 0.05
 # With so few slots a special cell is as wide as they are.
 _FEW_SLOTS = 20
 _SQUEEZED_MASS, _SQUEEZED_WIDTH = 0.9, 0.05
@@ -37,42 +28,12 @@ _LEAST_LAST_SHARE, _MOST_LAST_SHARE = 0.01, 0.15
 # data is not known.
 _LEAST_UNKNOWN_SHARE, _MOST_UNKNOWN_SHARE = 0.04, 0.15
 _MOST_VALUES = 100
-# Number of points between which a logarithmic axis is drawn as straight.
-_LOG_POINTS = 257
-
-
-Range = tuple[float, float]
-
-
-class Beyond(NamedTuple):
-    """What lies outside the part of a numeric axis that is drawn.
-
-    Parameters
-    ----------
-    below, above : float
-        Share of the mass on each side.
-    lowest, highest : float
-        How far the data reach.
-    """
-
-    below: float
-    above: float
-    lowest: float
-    highest: float
 
 
 class NumericEdges(NamedTuple):
-    """Edges of the intervals of a numeric axis, the outer ones finite.
+    """Edges of intervals, and the values in the middle of slots of their own, where these are few.
 
-    Parameters
-    ----------
-    edges : ndarray of float64, shape (n_cells + 1,)
-        Cuts beyond the data, by which some libraries set missing values apart, have no width.
-    values : ndarray of float64, optional
-        The values that the feature can have, each in the middle of a slot of its own, where
-        they are whole numbers, at most 100, or just two.
-    is_whole : bool
-        Whether the values are whole numbers.
+    Cuts beyond the data, by which some libraries set missing values apart, have no width.
     """
 
     edges: Array
@@ -89,50 +50,44 @@ class AxisLayout:
     Parameters
     ----------
     edges : ndarray of float64, shape (n_drawn + 1,)
-        Edges of what is drawn, gaps included; in the units of the feature where it is numeric.
+        Where the edges of what is drawn lie, gaps included: in the units of a numeric feature, or
+        at 0, 1, ... where all cells have the same width.
     cells : ndarray of int, shape (n_drawn,)
         Cell of the axis that each interval shows, or `GAP`.
-    n_regular : int
-        Number of regular cells that are drawn.
     special : tuple of (float, str)
         Centre and label of each special cell that is drawn.
-    values : ndarray of float64, optional
-        The values that a numeric feature can have, each in the middle of a slot.
-    is_whole : bool
-        Whether a numeric feature has whole numbers only.
+    numeric : NumericEdges
+        The edges of the regular cells in units of the feature, of the part that is drawn.
+    whole_edges : ndarray of float64
+        The same of the whole axis.
     spacing : {"value", "rank", "log"}
-        What widths are: in the units of the feature, the same for all cells whatever their edges,
-        or logarithms; see `places`.
-    whole_edges : ndarray of float64, shape (n_regular + 1,), optional
-        Edges of the regular cells of a numeric axis of which only a part is drawn.
-    beyond : Beyond, optional
-        What lies outside that part.
+        What widths are.
     labels : tuple of str
-        Of numbers that stand for ordered categories: labels of the regular cells.
-    has_categories : bool
-        Whether the regular cells are categories.
+        Of categories, and of numbers that stand for ordered ones: labels of the regular cells.
     """
 
     edges: Array
     cells: Indices
-    n_regular: int
     special: tuple[tuple[float, str], ...]
-    values: Array | None = None
-    is_whole: bool = False
-    spacing: Spacing = "value"
-    whole_edges: Array | None = None
-    beyond: Beyond | None = None
+    numeric: NumericEdges
+    whole_edges: Array
+    spacing: Scale = "value"
     labels: tuple[str, ...] = ()
     has_categories: bool = False
 
     @property
-    def is_ranked(self) -> bool:
-        """Whether all cells get the same width."""
-        return self.spacing == "rank"
+    def n_regular(self) -> int:
+        """Number of regular cells that are drawn."""
+        return len(self.numeric.edges) - 1
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a numeric feature has whole numbers only."""
+        return self.numeric.is_whole
 
     @property
     def regular_edges(self) -> Array:
-        """Edges of the regular cells."""
+        """Where the edges of the regular cells lie."""
         return self.edges[: self.n_regular + 1]
 
     @property
@@ -152,51 +107,17 @@ class AxisLayout:
         return np.asarray(self.cells[(self.cells != GAP) & (np.diff(self.edges) > 0)])
 
     @property
-    def limits(self) -> tuple[float, float]:
-        """First and last edge."""
-        return float(self.edges[0]), float(self.edges[-1])
+    def widths(self) -> Array:
+        """How wide each regular cell is drawn."""
+        edges = self.regular_edges
+        return np.diff(np.log(edges) if self.spacing == "log" else edges)
 
-    @property
-    def places(self) -> Array:
-        """Where each edge lies along the axis; other than `edges` unless to scale."""
-        if self.spacing == "value":
-            return self.edges
-        regular = np.concatenate([[0.0], np.cumsum(self.has_width)])
-        if self.spacing == "log":
-            regular = _logarithms(self.regular_edges)
-        gap, width = _special_sizes(regular, 1.0 if self.is_ranked else None)
-        sizes = [gap if cell == GAP else width for cell in self.cells[self.n_regular :]]
-        return np.concatenate([regular, regular[-1] + np.cumsum(sizes)])
-
-    @property
-    def knots(self) -> tuple[Array, Array]:
-        """Values, increasing, and their places, between which the axis is straight."""
-        edges, kept = np.unique(self.edges, return_index=True)
-        places = self.places[kept]
-        if self.spacing == "log":
-            first, last = self.regular_edges[[0, -1]]
-            between = np.geomspace(first, last, _LOG_POINTS)
-            edges = np.concatenate([edges, between])
-            places = np.concatenate([places, _logarithms(between)])
-            edges, kept = np.unique(edges, return_index=True)
-            places = places[kept]
-        return edges, places
-
-    def parts(self, values: Array) -> Array:
-        """Return where values are drawn, as a part of the width of the regular cells."""
-        along = np.interp([*values, *self.regular_edges[[0, -1]]], *self.knots)
-        return np.asarray((along[:-2] - along[-2]) / (along[-1] - along[-2]))
-
-    @property
-    def blocks(self) -> list[tuple[float, float]]:
-        """Start and end of each run of cells without a gap."""
-        ends = [(float(self.edges[0]), float(self.edges[self.n_regular]))]
-        ends += [
-            (float(self.edges[i]), float(self.edges[i + 1]))
-            for i in range(self.n_regular, len(self.cells))
-            if self.cells[i] != GAP
-        ]
-        return ends
+    def at(self, values: Array) -> Array:
+        """Return where values of a numeric feature lie."""
+        if self.spacing != "rank":
+            return np.asarray(values)
+        edges, kept = np.unique(self.numeric.edges, return_index=True)
+        return np.asarray(np.interp(values, edges, self.regular_edges[kept]))
 
 
 def lay_out_axis(
@@ -206,7 +127,6 @@ def lay_out_axis(
     scale: Scale = "value",
     order: Sequence[int] | Indices | None = None,
     is_smooth: bool = False,
-    with_empty: bool = False,
     shown: Range | None = None,
 ) -> AxisLayout:
     """Return the positions of the cells of an axis.
@@ -228,8 +148,6 @@ def lay_out_axis(
         The categories to draw, from first to last; all by default.
     is_smooth : bool
         Whether the cells are no steps of the effect, but points of a curve.
-    with_empty : bool
-        Whether to draw special cells without mass, too.
     shown : (float, float), optional
         The part of a numeric axis that is drawn, unless all its cells get the same width; cells
         outside have no width.
@@ -243,36 +161,63 @@ def lay_out_axis(
     if axis.cuts is None:
         chosen = np.arange(axis.n_regular) if order is None else np.asarray(order, dtype=np.intp)
         numeric = NumericEdges(np.arange(len(chosen) + 1, dtype=np.float64) - 0.5)
-        return _with_special(axis, mass, numeric, chosen, _CATEGORY_SIZES, with_empty=with_empty)
-    if is_smooth:
-        if scale == "rank":
-            raise InvalidInputError(
-                f'the effect of {axis.name!r} is a smooth curve: scale="rank" needs an '
-                'effect with steps; use scale="value"'
-            )
-        numeric = NumericEdges(_ends_of_curve(axis))
-    else:
-        numeric = numeric_edges(axis, mass)
-    whole = numeric
-    if shown is not None and scale != "rank":
-        numeric = _between(numeric, shown)
-    spacing: Spacing = "value" if scale == "auto" else scale
+        return _with_special(axis, mass, chosen, numeric, numeric.edges, "value")
+    if is_smooth and scale == "rank":
+        raise InvalidInputError(
+            f'the effect of {axis.name!r} is a smooth curve: scale="rank" needs an '
+            'effect with steps; use scale="value"'
+        )
+    whole = NumericEdges(_ends_of_curve(axis)) if is_smooth else numeric_edges(axis, mass)
+    numeric = whole if shown is None or scale == "rank" else _between(whole, shown)
     if scale == "log":
         numeric, whole = _positive(axis, numeric), _positive(axis, whole)
-    elif scale == "auto" and not is_smooth and mass is not None:
-        spacing = "rank" if _is_squeezed(numeric.edges, mass) else "value"
+    elif scale == "auto":
+        is_squeezed = not is_smooth and mass is not None and _is_squeezed(numeric.edges, mass)
+        scale, numeric = ("rank", whole) if is_squeezed else ("value", numeric)
+    return _with_special(axis, mass, np.arange(axis.n_regular), numeric, whole.edges, scale)
+
+
+def _with_special(
+    axis: FeatureAxis,
+    mass: Array | None,
+    chosen: Indices,
+    numeric: NumericEdges,
+    whole: Array,
+    spacing: Scale,
+) -> AxisLayout:
+    """Return the layout of regular cells and, to their right, of special ones that have mass."""
+    regular, slot = numeric.edges, 1.0
     if spacing == "rank":
-        numeric = whole
-    cells = np.arange(axis.n_regular)
-    slot = None if numeric.values is None else float(numeric.values[1] - numeric.values[0])
-    sizes = _special_sizes(numeric.edges, slot)
-    layout = _with_special(
-        axis, mass, numeric, cells, sizes, with_empty=with_empty, spacing=spacing
+        regular = np.concatenate([[0.0], np.cumsum(np.diff(numeric.edges) > 0)])
+    elif spacing == "log":
+        regular, slot = np.log(numeric.edges), 0.0
+    elif axis.cuts is not None:
+        slot = 0.0 if numeric.values is None else float(np.diff(numeric.values[:2])[0])
+    width = float(regular[-1] - regular[0])
+    gap, size = _GAP_SHARE * width, _WIDTH_SHARE * width
+    if width <= _FEW_SLOTS * slot or axis.is_categorical:
+        gap, size = _GAP_SLOTS * slot, slot
+    edges, cells, special = list(regular), list(chosen), []
+    for cell in range(axis.n_regular, axis.n_cells):
+        if mass is None or mass[cell] > 0:
+            start = edges[-1] + gap
+            edges += [start, start + size]
+            cells += [GAP, cell]
+            special.append((start + size / 2, axis.special_labels()[cell - axis.n_regular]))
+    if spacing == "log":
+        edges = [*numeric.edges, *np.exp(edges[len(numeric.edges) :])]
+        special = [(float(np.exp(centre)), label) for centre, label in special]
+    labels = tuple(axis.labels()[cell] for cell in chosen) if axis.has_labels else ()
+    return AxisLayout(
+        np.array(edges),
+        np.array(cells, dtype=np.intp),
+        tuple(special),
+        numeric,
+        whole,
+        spacing,
+        labels,
+        axis.is_categorical,
     )
-    if np.array_equal(numeric.edges, whole.edges):
-        return layout
-    beyond = None if mass is None else _beyond(axis, mass, numeric.edges, whole.edges)
-    return replace(layout, whole_edges=whole.edges, beyond=beyond)
 
 
 def _between(numeric: NumericEdges, shown: Range) -> NumericEdges:
@@ -283,38 +228,12 @@ def _between(numeric: NumericEdges, shown: Range) -> NumericEdges:
     values = numeric.values
     if values is not None:
         values = values[(values > edges[0]) & (values < edges[-1])]
-    return NumericEdges(
-        edges, values if values is not None and len(values) > 1 else None, numeric.is_whole
-    )
-
-
-def _beyond(axis: FeatureAxis, mass: Array, edges: Array, whole: Array) -> Beyond:
-    """Return what lies outside the edges that are drawn.
-
-    Within a cell mass is spread evenly, on both sides of a quantile that is known.
-    """
-    upto = np.concatenate([[0.0], np.cumsum(mass[: axis.n_regular])])
-    known = whole
-    if axis.central is not None:
-        cell = np.clip(np.searchsorted(whole, axis.central, side="right") - 1, 0, len(whole) - 2)
-        shares = np.clip(upto[-1] * np.array(CENTRAL_ENDS), upto[cell], upto[cell + 1])
-        known = np.concatenate([whole, np.clip(axis.central, whole[cell], whole[cell + 1])])
-        order = np.argsort(known, kind="stable")
-        known, upto = known[order], np.concatenate([upto, shares])[order]
-    low, high = np.interp(edges[[0, -1]], known, upto)
-    total = mass.sum() or 1.0
-    lowest, highest = axis.bounds or (float(whole[0]), float(whole[-1]))
-    return Beyond(float(low / total), float((upto[-1] - high) / total), lowest, highest)
+        values = values if len(values) > 1 else None
+    return NumericEdges(edges, values, numeric.is_whole)
 
 
 def _positive(axis: FeatureAxis, numeric: NumericEdges) -> NumericEdges:
-    """Return edges that have logarithms.
-
-    Raises
-    ------
-    InvalidInputError
-        If values are not positive.
-    """
+    """Return edges that have logarithms; refuse values that have none."""
     edges = numeric.edges.copy()
     if axis.bounds is None and len(edges) > 1 and edges[1] > 0:
         # How far the values reach down is not known.
@@ -325,52 +244,6 @@ def _positive(axis: FeatureAxis, numeric: NumericEdges) -> NumericEdges:
             f'{(axis.bounds or edges)[0]:g}; use scale="rank" or "value"'
         )
     return numeric._replace(edges=edges)
-
-
-def _logarithms(values: Array) -> Array:
-    """Return the decades above the first value."""
-    return np.asarray(np.log10(values / values[0]))
-
-
-def _with_special(
-    axis: FeatureAxis,
-    mass: Array | None,
-    numeric: NumericEdges,
-    chosen: Indices,
-    sizes: tuple[float, float],
-    *,
-    with_empty: bool,
-    spacing: Spacing = "value",
-) -> AxisLayout:
-    """Return the layout of regular cells and of the special ones that have mass."""
-    gap, width = sizes
-    edges, cells, special = list(numeric.edges), list(chosen), []
-    for cell in range(axis.n_regular, axis.n_cells):
-        if mass is not None and mass[cell] <= 0 and not with_empty:
-            continue
-        start = edges[-1] + gap
-        edges += [start, start + width]
-        cells += [GAP, cell]
-        special.append((start + width / 2, axis.special_labels()[cell - axis.n_regular]))
-    return AxisLayout(
-        np.array(edges),
-        np.array(cells, dtype=np.intp),
-        len(chosen),
-        tuple(special),
-        numeric.values,
-        numeric.is_whole,
-        spacing,
-        labels=() if axis.is_categorical or not axis.has_labels else tuple(axis.labels()),
-        has_categories=axis.is_categorical,
-    )
-
-
-def _special_sizes(regular: Array, slot: float | None) -> tuple[float, float]:
-    """Return the gap before a special cell, and its width."""
-    whole = float(regular[-1] - regular[0])
-    if slot is not None and whole <= _FEW_SLOTS * slot:
-        return 0.3 * slot, slot
-    return _GAP_SHARE * whole, _WIDTH_SHARE * whole
 
 
 def _ends_of_curve(axis: FeatureAxis) -> Array:
@@ -395,16 +268,9 @@ def numeric_edges(axis: FeatureAxis, mass: Array | None = None) -> NumericEdges:
     """Return where the intervals of a numeric axis are drawn.
 
     Between bounds that are whole numbers, cuts at whole and half numbers are taken to separate
-    whole numbers: each value k reaches from k - 1/2 to k + 1/2. A single cut in the middle of
-    the bounds, or at the upper one, is taken to separate two values: both have the same width.
-    Other intervals keep their cuts and end at the bounds.
-
-    Parameters
-    ----------
-    axis : FeatureAxis
-        The axis, not of categories.
-    mass : ndarray of float64, shape (n_cells,), optional
-        Mass of the cells: one without a whole number must have none.
+    whole numbers: each value k reaches from k - 1/2 to k + 1/2; a cell without one must have no
+    mass. A single cut in the middle of the bounds, or at the upper one, is taken to separate two
+    values: both have the same width. Other intervals keep their cuts and end at the bounds.
     """
     cuts = np.asarray(axis.cuts, dtype=np.float64)
     lowest, highest = axis.bounds or (-np.inf, np.inf)

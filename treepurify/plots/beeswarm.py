@@ -3,26 +3,26 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.arguments import check_result, check_whole
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
-from treepurify.plots.axis_ticks import name_rows
-from treepurify.plots.fitting import rows_along
 from treepurify.plots.labels import effect_label
 from treepurify.plots.row_parts import Parts, as_table, row_effects
 from treepurify.plots.style import (
     DATA,
     DOWN,
     FRAME,
-    INK,
-    MUTED,
-    SMALL_SIZE,
+    RANKS,
+    SIZE,
     UP,
+    add_rank_scale,
     axes_or_new,
     name_below,
+    name_rows,
     number_ticks,
+    ranks,
+    row_height,
     style_axes,
 )
 from treepurify.plots.terms import output_position
@@ -41,8 +41,6 @@ __all__ = ["beeswarm"]
 _MOST_ROWS = 2000
 _BINS = 120
 _SIDE_ALPHA = 0.06
-# From dark to light, distinguishable in grey and with every common colour blindness.
-_COLORS = "viridis"
 
 
 def beeswarm(
@@ -119,17 +117,17 @@ def beeswarm(
     if parts == "terms":
         places = {subset: place for place, subset in enumerate(d.ranking.order)}
         sizes = np.array([places.get(subset, places.get((), 0)) for subset in subsets])
-    order = np.argsort(sizes, kind="stable")[: rows_along(ax, top, 3)]
-    ax = axes_or_new(ax, 5.6, max(0.36 * len(order) + 1.0, 1.8))
+    order = np.argsort(sizes, kind="stable")[:top]
+    ax = axes_or_new(ax, SIZE[0], row_height(len(order)))
     ax.axvline(0.0, color=FRAME, linewidth=0.8, zorder=0)
     for place, term in enumerate(order):
         subset = subsets[term]
         is_ranked = len(subset) == 1 and not d.inputs.features[subset[0]].is_categorical
-        rank = _ranks(columns.values[subset[0]]) if is_ranked else np.full(len(values), np.nan)
+        rank = ranks(columns.values[subset[0]]) if is_ranked else np.full(len(values), np.nan)
         _draw_dots(ax, values[:, term], rank, place)
     style_axes(ax)
     name_rows(ax, [names[i] for i in order])
-    number_ticks(ax.xaxis, 6)
+    number_ticks(ax.xaxis)
     limits = ax.get_xlim()
     for end, color in zip(limits, (DOWN, UP), strict=True):
         ax.axvspan(0.0, end, color=color, alpha=_SIDE_ALPHA, linewidth=0, zorder=-1)
@@ -137,8 +135,8 @@ def beeswarm(
     label = effect_label(d, position)
     if parts == "shapley":
         label = f"Shapley value: {label}"
-    name_below(ax, f"{label}{words}", 44)
-    _add_scale(ax)
+    name_below(ax, f"{label}{words}")
+    add_rank_scale(ax, "value")
     return ax
 
 
@@ -155,16 +153,6 @@ def _rows_to_draw(d: Decomposition, X: Any, seed: int) -> tuple[Columns, str]:
     return columns, f"; {rows.words}" if rows.words else ""
 
 
-def _ranks(column: npt.NDArray[np.floating[Any]]) -> Array:
-    """Return the share of rows with a smaller value, ties at their middle; NaN for missing."""
-    known = np.sort(column[~np.isnan(column)])
-    if len(known) == 0:
-        return np.full(len(column), np.nan)
-    below = np.searchsorted(known, column, side="left")
-    upto = np.searchsorted(known, column, side="right")
-    return np.where(np.isnan(column), np.nan, (below + upto) / (2.0 * len(known)))
-
-
 def _draw_dots(ax: "Axes", values: Array, rank: Array, place: int) -> None:
     height = place + _spread(values)
     plain = np.isnan(rank)
@@ -174,7 +162,7 @@ def _draw_dots(ax: "Axes", values: Array, rank: Array, place: int) -> None:
         values[~plain],
         height[~plain],
         c=rank[~plain],
-        cmap=_COLORS,
+        cmap=RANKS,
         vmin=0.0,
         vmax=1.0,
         zorder=3,
@@ -193,15 +181,3 @@ def _spread(values: Array) -> Array:
     offset[order] = (level + 1) // 2 * np.where(level % 2, 1, -1)
     largest = np.abs(offset).max(initial=0.0)
     return offset * min(0.04, 0.4 / largest) if largest > 0 else offset
-
-
-def _add_scale(ax: "Axes") -> None:
-    place = ax.inset_axes((1.02, 0.15, 0.02, 0.7))
-    place.imshow(np.linspace(1, 0, 64)[:, None], aspect="auto", cmap=_COLORS)
-    place.set_xticks([])
-    place.set_yticks([0, 63], ["high", "low"])
-    place.yaxis.tick_right()
-    place.tick_params(length=0, labelsize=SMALL_SIZE, labelcolor=INK, colors=MUTED)
-    for spine in place.spines.values():
-        spine.set_visible(False)
-    place.set_title("value", fontsize=SMALL_SIZE, color=MUTED, loc="left")

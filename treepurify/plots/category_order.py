@@ -1,21 +1,16 @@
 """In which order the categories of a feature are drawn."""
 
-import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from treepurify.components import tabulate
-from treepurify.decomposition import Decomposition
 from treepurify.grids.axis import FeatureAxis
 from treepurify.typing import Array, Indices
 
 __all__ = [
     "given_order",
     "left_out",
-    "main_effect_of",
     "order_categories",
-    "order_of_labels",
 ]
 
 _MONTHS = (
@@ -30,12 +25,10 @@ def order_categories(
     axis: FeatureAxis,
     effects: Array,
     mass: Array,
-    most: int | None = None,
-    *,
+    most: int,
     ordered_labels: Sequence[Hashable] = (),
-    by_name: bool = False,
 ) -> Indices:
-    """Return the cells of the categories of an axis from first to last.
+    """Return the cells of the heaviest categories of an axis from first to last.
 
     In the order that categories have by themselves; without one, the largest effect first.
 
@@ -45,27 +38,16 @@ def order_categories(
         The axis, of categories.
     effects, mass : ndarray of float64, shape (n_cells,)
         Effect and mass of each cell. Where an effect is not known, NaN.
-    most : int, optional
-        Most categories; those of largest mass. Those without a known label are then left out.
+    most : int
+        Most categories; those without a known label are left out.
     ordered_labels : sequence of hashable
         The order that the column of the data has; see `FeatureSpec`.
-    by_name : bool
-        Whether categories without an order are sorted by their names, which several models share;
-        numbers within names count as numbers.
     """
-    cells = np.arange(axis.n_regular)
-    if most is not None:
-        cells = np.delete(cells, np.array(axis.unnamed, dtype=int))
-        heaviest = cells[np.argsort(-mass[cells], kind="stable")]
-        cells = np.sort(heaviest[:most])
+    cells = np.delete(np.arange(axis.n_regular), np.array(axis.unnamed, dtype=int))
+    cells = np.sort(cells[np.argsort(-mass[cells], kind="stable")][:most])
     given = given_order(axis.categories, ordered_labels)
-    if given is not None:
-        cells = cells[np.argsort(given[cells], kind="stable")]
-    elif by_name:
-        cells = np.array(sorted(cells, key=lambda cell: _natural(axis.categories[cell])), dtype=int)
-    else:
-        cells = cells[np.argsort(-effects[cells], kind="stable")]
-    return cells.astype(np.intp)
+    keys = -effects if given is None else given
+    return cells[np.argsort(keys[cells], kind="stable")].astype(np.intp)
 
 
 def given_order(
@@ -101,30 +83,15 @@ def given_order(
     return None
 
 
-def order_of_labels(d: Decomposition, feature: int) -> tuple[Hashable, ...]:
-    """Return the order that the categories of a feature have in the data; empty without one."""
-    return d.inputs.features[feature].ordered_labels
-
-
-def left_out(axis: FeatureAxis, cells: Indices) -> str:
+def left_out(axis: FeatureAxis, n_shown: int | None = None) -> str:
     """Return how many of the categories are drawn, in brackets; empty where all are."""
-    n_shown = int(np.sum(cells < axis.n_regular))
     n_named = axis.n_regular - len(axis.unnamed)
-    shown = f"{n_shown} of {n_named} categories" if n_shown < n_named else ""
+    is_part = n_shown is not None and n_shown < n_named
+    shown = f"{n_shown} of {n_named} categories" if is_part else ""
     if axis.unnamed:
         *_, merged = axis.with_unnamed_merged.categories
-        shown = f"{shown or f'{n_shown} categories'}, without {merged}"
+        shown = f"{shown or f'{n_named} categories'}, without {merged}"
     return f" ({shown})" if shown else ""
-
-
-def main_effect_of(d: Decomposition, feature: int, axis: FeatureAxis, output: int) -> Array:
-    """Return the main effect on each cell of an axis of categories; NaN where it is not known."""
-    main = d.components.get((feature,))
-    table = None if main is None else tabulate(main, d.inputs)
-    if table is None:
-        return np.full(axis.n_cells, np.nan)
-    known = dict(zip(table.axes[0].labels(), table.values[:, output], strict=True))
-    return np.array([known.get(label, np.nan) for label in axis.labels()])
 
 
 def _place_among(names: Sequence[str], label: str) -> int | None:
@@ -137,13 +104,7 @@ def _place_among(names: Sequence[str], label: str) -> int | None:
     return None
 
 
-def _natural(category: Hashable) -> list[tuple[int, float, str]]:
-    """Return a key that puts ``"2nd"`` before ``"10th"``."""
-    parts = re.split(r"(\d+)", str(category))
-    return [(0, float(part), "") if part.isdecimal() else (1, 0.0, part) for part in parts if part]
-
-
-def _numbers(categories: Iterable[Hashable]) -> Array | None:
+def _numbers(categories: Sequence[Hashable]) -> Array | None:
     """Return categories that are all numbers as such; None where one is not."""
     try:
         return np.array([float(str(category)) for category in categories])

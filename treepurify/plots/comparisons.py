@@ -6,8 +6,6 @@ import numpy as np
 
 from treepurify.arguments import check_result, check_whole
 from treepurify.comparing.comparison import Comparison
-from treepurify.plots.axis_ticks import name_rows
-from treepurify.plots.fitting import is_narrow, rows_along
 from treepurify.plots.labels import shorten
 from treepurify.plots.style import (
     AFTER,
@@ -15,10 +13,13 @@ from treepurify.plots.style import (
     DATA,
     FRAME,
     INK,
+    SIZE,
     axes_or_new,
     legend_above,
     name_below,
+    name_rows,
     number_ticks,
+    row_height,
     style_axes,
     write_next_to,
 )
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["comparison"]
-
-# Names up to this length stand side by side.
-_MOST_BESIDE = 20
 
 
 def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None) -> "Axes":
@@ -78,8 +76,8 @@ def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None)
     """
     check_result("compared", compared, Comparison, "treepurify.compare")
     check_whole("top", top, 1)
-    rows = compared.terms.head(rows_along(ax, top))
-    ax = axes_or_new(ax, 5.8, max(0.3 * len(rows) + 1.2, 1.9))
+    rows = compared.terms.head(top)
+    ax = axes_or_new(ax, SIZE[0], row_height(len(rows)))
     places = np.arange(len(rows))
     first, second = (rows[f"deviation_{which}"].to_numpy() for which in ("first", "second"))
     ax.barh(places, rows["distance"], height=0.6, color=DATA, alpha=0.5, label="difference")
@@ -111,12 +109,12 @@ def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None)
     ]
     name_rows(ax, names)
     ax.set_xlim(left=0.0)
-    number_ticks(ax.xaxis, 5)
+    number_ticks(ax.xaxis)
     name_below(ax, "root mean square of the effects and of their difference")
     for place, part in enumerate(rows["sign_changes"]):
-        if part >= 0.01 and not is_narrow(ax):
+        if part >= 0.01:
             largest = max(first[place], second[place], rows["distance"].iloc[place])
             write_next_to(ax, f"sign differs for {part:.0%}", (largest, place), 8)
     ax.margins(x=0.2)
-    legend_above(ax, 1 if max(map(len, compared.names)) > _MOST_BESIDE else 3, side="right")
+    legend_above(ax, 4)
     return ax

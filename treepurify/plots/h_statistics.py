@@ -6,17 +6,17 @@ import numpy as np
 
 from treepurify.arguments import check_choice, check_result, check_whole, read_output
 from treepurify.errors import InvalidInputError
-from treepurify.plots.axis_ticks import name_rows
-from treepurify.plots.fitting import rows_along
-from treepurify.plots.labels import number_words
+from treepurify.plots.labels import numbers_alike
 from treepurify.plots.style import (
     DATA,
-    INK,
     PAIR,
-    SMALL_SIZE,
+    SIZE,
     axes_or_new,
+    legend_above,
     name_below,
+    name_rows,
     number_ticks,
+    row_height,
     style_axes,
     write_next_to,
 )
@@ -112,7 +112,7 @@ def h_statistics(
     check_choice("of", of, get_args(Of))
     check_choice("show", show, get_args(Show))
     check_whole("top", top, 1)
-    table = _table(statistics, of, output).head(rows_along(ax, top))
+    table = _table(statistics, of, output).head(top)
     if table.empty:
         raise InvalidInputError(f"these statistics have no {of}: request them from tp.h_statistics")
     if table[show].isna().all():
@@ -122,21 +122,21 @@ def h_statistics(
     names = [term_name(map(str, row)) for row in table[columns].itertuples(index=False)]
     values = table[show].to_numpy(dtype=np.float64)
     unstable = table["unstable"].to_numpy(dtype=bool) & (show in ("h_squared", "h"))
-    ax = axes_or_new(ax, 4.8, max(0.25 * len(names) + 0.9, 1.7))
+    ax = axes_or_new(ax, SIZE[0], row_height(len(names)))
     places = np.arange(len(names))
     for chosen, color, label in ((~unstable, PAIR, "stable"), (unstable, DATA, "unstable ratio")):
         if chosen.any():
             ax.barh(places[chosen], values[chosen], height=0.7, color=color, label=label)
-    for place, value in zip(places, values, strict=True):
-        words = "unknown" if np.isnan(value) else number_words(value, 3)
-        write_next_to(ax, words, (float(np.nan_to_num(value)), float(place)))
+    for place, (value, words) in enumerate(zip(values, numbers_alike(values), strict=True)):
+        said = "unknown" if np.isnan(value) else words
+        write_next_to(ax, said, (float(np.nan_to_num(value)), float(place)))
     style_axes(ax)
     name_rows(ax, names)
     ax.set_xlim(0.0, 1.16 * float(np.nanmax(values, initial=0.0)) or 1.0)
-    number_ticks(ax.xaxis, 5)
+    number_ticks(ax.xaxis)
     name_below(ax, _WORDS[show])
     if unstable.any():
-        ax.legend(frameon=False, fontsize=SMALL_SIZE, labelcolor=INK, loc="lower right")
+        legend_above(ax, 2)
     return ax
 
 

@@ -7,9 +7,7 @@ import numpy as np
 from treepurify.arguments import check_result, check_whole
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
-from treepurify.plots.axis_ticks import name_rows
-from treepurify.plots.bands import BAND_WORDS
-from treepurify.plots.fitting import is_narrow, lines_along, rows_along
+from treepurify.plots.curves import BAND_WORDS
 from treepurify.plots.labels import scale_words, with_minus
 from treepurify.plots.style import (
     DATA,
@@ -17,10 +15,13 @@ from treepurify.plots.style import (
     MAIN,
     MUTED,
     PAIR,
+    SIZE,
     axes_or_new,
     legend_above,
     name_below,
+    name_rows,
     number_ticks,
+    row_height,
     style_axes,
     write_next_to,
 )
@@ -38,8 +39,8 @@ _REST = ("the rest", DATA)
 _KINDS = {1: ("main effect", MAIN), 2: ("pair", PAIR), 3: ("three or more features", HIGHER)}
 # How far bars of effects are from the full colour where a bar above them has their sum.
 _PALE = 0.5
-# What a note below the bars takes, in lines and in inches.
-_LINES_OF_NOTE, _HEIGHT_OF_NOTE = 3, 0.4
+# What a note below the bars takes, in rows.
+_ROWS_OF_NOTE = 2
 
 
 def importance(
@@ -53,8 +54,7 @@ def importance(
 
     The size is the standard deviation of an effect, in the units of the prediction; next to it is
     the share of the variance of the model, by covariance. Effects that largely cancel are pale bars
-    below a bar for their sum. If there is space, a note below the bars names main effects that must
-    be read together.
+    below a bar for their sum. A note below the bars names main effects that must be read together.
 
     If several trainings were purified, the whiskers are prediction intervals of 90% for the size of
     the effect in one more training (`Spread.size_interval`). The bar shows the size of the mean
@@ -67,7 +67,7 @@ def importance(
     order : int, optional
         Number of features of the effects, such as 2 for pairs; by default all.
     top : int
-        Number of effects, fewer if the axes are low.
+        Number of effects.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -101,7 +101,7 @@ def importance(
     check_whole("top", top, 1)
     if order is not None:
         check_whole("order", order, 1)
-    lines = _drawn(d, order, rows_along(ax, top))
+    lines = _drawn(d, order, top)
     ax = axes_or_new(ax, *importance_size(d, top, order))
     kinds = [_kind(line) for line in lines]
     known = [*_KINDS.values(), _CANCELLING, _REST]
@@ -116,7 +116,7 @@ def importance(
     if ends:
         lower, upper = np.array([*ends.values()]).T
         ax.hlines([*ends], lower, upper, color="black", linewidth=1.1, label=BAND_WORDS)
-    has_shares = not is_narrow(ax) and not any(np.isnan(line.share) for line in lines)
+    has_shares = not any(np.isnan(line.share) for line in lines)
     write = same_digits([line.size for line in lines])
     for i, line in enumerate(lines):
         share = with_minus(f" ({line.share:z.0%})") if has_shares else ""
@@ -126,16 +126,16 @@ def importance(
     name_rows(ax, [line.name(d.term_name).removesuffix(" together") for line in lines])
     reached = [*(line.size for line in lines), *(upper for _, upper in ends.values())]
     ax.set_xlim(0.0, 1.25 * (max(reached, default=0.0) or 1.0))
-    number_ticks(ax.xaxis, 4)
+    number_ticks(ax.xaxis)
     outputs = f" over {d.n_outputs} outputs" if d.n_outputs > 1 else ""
     words = f"size: standard deviation, {scale_words(d.link)}{outputs}"
     words += " (share of the variance, by covariance)" * has_shares
     more = sum(order in (None, len(subset)) for subset in d.components)
     more -= sum(bool(line.subset) for line in lines)
     words += f"; {more} more not drawn" if more else ""
-    name_below(ax, words, note=_note(ax, d, lines))
+    name_below(ax, words, "".join(_claims(d, lines)[:1]))
     if ends or len(set(kinds)) > 1:
-        legend_above(ax, 3 if len(set(kinds)) + bool(ends) <= 3 else 2, side="right")
+        legend_above(ax, 3)
     return ax
 
 
@@ -144,8 +144,8 @@ def importance_size(
 ) -> tuple[float, float]:
     """Return the width and height in inches that suit the figure."""
     lines = _drawn(d, order, top)
-    note = _HEIGHT_OF_NOTE * bool(_claims(d, lines))
-    return 4.6, max(0.23 * len(lines) + 0.9, 1.6) + note
+    note = _ROWS_OF_NOTE * bool(_claims(d, lines))
+    return SIZE[0], row_height(len(lines) + note)
 
 
 def _drawn(d: Decomposition, order: int | None, top: int) -> list[Line]:
@@ -165,13 +165,8 @@ def _kind(line: Line) -> tuple[str, str]:
     return _KINDS[min(len(line.subset), 3)] if line.subset else _REST
 
 
-def _note(ax: "Axes", d: Decomposition, lines: list[Line]) -> str:
-    """Return what holds of the leading collinear effects without a bar for their sum."""
-    is_small = is_narrow(ax) or lines_along(ax) < len(lines) + _LINES_OF_NOTE
-    return "" if is_small else "".join(_claims(d, lines)[:1])
-
-
 def _claims(d: Decomposition, lines: list[Line]) -> list[str]:
+    """Return what holds of the leading collinear effects without a bar for their sum."""
     shown = {line.subset for line in lines}
     apart = [group for group in d.ranking.collinear if group.reason != "cancel"]
     return [group.claim for group in apart if not shown.isdisjoint(group.members)]

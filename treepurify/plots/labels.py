@@ -9,29 +9,28 @@ import numpy as np
 
 from treepurify.decomposition import Decomposition
 from treepurify.links import Link
+from treepurify.typing import Array, Mask
 
 __all__ = [
     "effect_label",
+    "ends_in_order",
     "fold",
     "margin_label",
     "number_words",
+    "numbers_alike",
+    "numbers_apart",
     "percent_words",
+    "range_words",
     "scale_sentence",
     "scale_words",
     "shorten",
     "shorten_all",
     "signed_words",
-    "tick_words",
     "with_class_names",
     "with_minus",
 ]
 
 _SHORTEST_NAME = 8
-# Where a name may be cut; what separates stays with the word before it.
-_WORDS = re.compile(r"[^\s_\-/.,;:=]+[\s_\-/.,;:=]*|[\s_\-/.,;:=]+")
-# Inside words such as "PedigreeFunction".
-_BEFORE_CAPITALS = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_SEPARATORS = " _-/.,;:=\t\n"
 _LINKS_OF_CLASSES = ("softmax", "one-vs-rest")
 _CALIBRATIONS = ("sigmoid", "isotonic")
 _PROBABILITY = "probability"
@@ -57,61 +56,70 @@ _SENTENCES = {
 
 
 def shorten(label: str, most: int = 26) -> str:
-    """Return a label of at most `most` characters, whole words left out of the middle of names.
+    """Return a label of at most `most` characters, the middle of each name left out.
 
-    Names that differ tend to do so at an end. Only a single long word is cut inside.
+    Names that differ tend to do so at an end.
 
     Examples
     --------
     >>> shorten("a_rather_long_feature_name_17", 18), shorten("age", 18)
-    ('a_rather…name_17', 'age')
+    ('a_rather…e_name_17', 'age')
     """
     if len(label) <= most:
         return label
     parts = label.split(" & ")
-    most_letters = (most - 3 * (len(parts) - 1)) // len(parts)
-    if len(parts) > 1 and most_letters >= _SHORTEST_NAME:
+    each = (most - 3 * (len(parts) - 1)) // len(parts)
+    if len(parts) > 1 and each >= _SHORTEST_NAME:
         # What short names leave is for the long ones.
-        n_long = sum(len(part) > most_letters for part in parts)
-        spare = sum(max(most_letters - len(part), 0) for part in parts) // max(n_long, 1)
-        return " & ".join(shorten(part, most_letters + spare) for part in parts)
-    return _without_middle_words(label, most) or _without_middle(label, most)
+        n_long = sum(len(part) > each for part in parts)
+        each += sum(max(each - len(part), 0) for part in parts) // max(n_long, 1)
+        return " & ".join(shorten(part, each) for part in parts)
+    tail = most // 2
+    return label[: most - tail - 1].rstrip() + "…" + label[-tail:].lstrip()
 
 
 def shorten_all(labels: Iterable[str], most: int = 26) -> list[str]:
     """Return labels of at most `most` characters that differ where the whole ones do.
 
-    What labels have in common goes first, where they would look alike without that; a number
-    distinguishes those that still do.
-
     Examples
     --------
     >>> shorten_all(["wholesale of wood, raw, for sale", "wholesale of wood, dry, for sale"], 16)
-    ['wholes…raw… sale', 'wholes…dry… sale']
+    ['…raw, for sale', '…dry, for sale']
     """
     whole = list(labels)
-    short = [shorten(label, most) for label in whole]
-    alike: dict[str, dict[str, None]] = {}
-    for label, words in zip(whole, short, strict=True):
-        alike.setdefault(words, {})[label] = None
-    told: dict[str, str] = {}
-    for words, several in alike.items():
-        told |= (
-            _distinguished([*several], most) if len(several) > 1 else {next(iter(several)): words}
-        )
-    # A label that is unique within its group may be that of another one.
-    taken: set[str] = set()
-    for n, label in enumerate(told, start=1):
-        if told[label] in taken:
-            told[label] = _numbered(label, n, most)
-        taken.add(told[label])
-    return [told[label] for label in whole]
+    short = _apart(whole, most)
+    pairs = [label.split(" & ") for label in whole if " & " in label and len(label) > most]
+    each = (most - 3) // 2
+    if each < _SHORTEST_NAME or any(len(names) != 2 for names in pairs):
+        return [short[label] for label in whole]
+    # Of pairs each name differs by itself.
+    alone = _apart([name for names in pairs for name in names], each)
+    joined = {" & ".join(names): " & ".join(map(alone.__getitem__, names)) for names in pairs}
+    alike = [shorten(label, most) for label in whole]
+    return [
+        joined[label] if label in joined and alike.count(words) > 1 else short[label]
+        for label, words in zip(whole, alike, strict=True)
+    ]
+
+
+def _apart(labels: list[str], most: int) -> dict[str, str]:
+    """Return short labels; of those that look alike the part from where they differ, or numbers."""
+    short = {label: shorten(label, most) for label in labels}
+    for words in dict.fromkeys(short.values()):
+        alike = [label for label in short if short[label] == words]
+        if len(alike) == 1:
+            continue
+        same = [len(set(letters)) == 1 for letters in zip(*alike, strict=False)]
+        start = (*same, False).index(False)
+        for number, label in enumerate(alike, start=1):
+            short[label] = f"…{label[start:]}"[:most]
+            if len(label) < start + 1 or list(short.values()).count(short[label]) > 1:
+                short[label] = f"{words[: most - len(str(number)) - 3]} ({number})"
+    return short
 
 
 def fold(label: str, width: int, lines: int = 2) -> str:
-    """Return a label in at most `lines` lines of at most `width` characters.
-
-    Lines end after a word, where there are words; what does not fit is shortened.
+    """Return a label in at most `lines` lines of at most `width` characters; else shortened.
 
     Examples
     --------
@@ -119,11 +127,71 @@ def fold(label: str, width: int, lines: int = 2) -> str:
     workclass & occupation =
     Private, Protective-serv
     """
-    for text in (label, shorten(label, width * lines), shorten(label, width * lines * 3 // 4)):
-        folded = _lines(text, width)
-        if len(folded) <= lines:
-            return "\n".join(folded)
-    return "\n".join([*folded[: lines - 1], shorten("".join(folded[lines - 1 :]), width)])
+    for most in (len(label), width * lines, width * lines * 3 // 4, width):
+        # Lines may also end after what separates words within a name.
+        words = re.sub(r"(?<=[_/.,;:=])(?=[^\W_])", "\0 ", shorten(label, most))
+        found = [
+            line.replace("\0 ", "").rstrip("\0")
+            for line in wrap(words, width, break_on_hyphens=False)
+        ]
+        if len(found) <= lines:
+            break
+    return "\n".join(found)
+
+
+def numbers_alike(values: Iterable[float], digits: int = 3, *, signed: bool = False) -> list[str]:
+    """Return numbers with the same decimals, of which the largest has so many digits.
+
+    Examples
+    --------
+    >>> numbers_alike([1.234, 0.5, 0.001]), numbers_alike([12.0, 4321.0], 2, signed=True)
+    (['1.23', '0.50', '0.00'], ['0', '+4300'])
+    """
+    numbers = [float(value) for value in values]
+    largest = max((abs(value) for value in numbers if np.isfinite(value)), default=0.0)
+    if not 1e-4 <= largest < 1e7:
+        return [(signed_words if signed else number_words)(value, digits) for value in numbers]
+    decimals = digits - 1 - int(np.floor(np.log10(largest)))
+    rounded = [round(value, decimals) + 0.0 for value in numbers]
+    return [
+        with_minus(f"{value:{'+' * (signed and value != 0)}.{max(decimals, 0)}f}")
+        for value in rounded
+    ]
+
+
+def range_words(first: float, last: float, *, signed: bool = True) -> str:
+    """Return from where to where effects go, with two digits of the larger; empty if nowhere.
+
+    Examples
+    --------
+    >>> range_words(1.9234, 0.2), range_words(12.0, 4321.0), range_words(0.0, 0.0)
+    ('from +1.9 to +0.2', 'from 0 to +4300', '')
+    """
+    words = numbers_alike((first, last), 2, signed=signed)
+    is_known = np.isfinite(first) and np.isfinite(last)
+    return f"from {words[0]} to {words[1]}" if is_known and words[0] != words[1] else ""
+
+
+def ends_in_order(values: Array, counts: Mask) -> tuple[float, float] | None:
+    """Return the smallest and the largest value that counts, in the order in which they come.
+
+    Of all values where none counts; None where none is known.
+    """
+    known = values[np.isfinite(values) & (counts if counts.any() else True)]
+    if not known.size:
+        return None
+    first, last = sorted((int(np.argmin(known)), int(np.argmax(known))))
+    return float(known[first]), float(known[last])
+
+
+def numbers_apart(values: Iterable[float]) -> list[str]:
+    """Return numbers as words, with as few digits as keep neighbours apart."""
+    numbers = list(values)
+    for digits in (3, 4, 6, 9):
+        labels = [number_words(value, digits) for value in numbers]
+        if len(set(labels)) == len(labels):
+            break
+    return labels
 
 
 def number_words(value: float, digits: int = 10) -> str:
@@ -156,11 +224,6 @@ def signed_words(value: float, digits: int = 3) -> str:
     """
     words = number_words(value, digits)
     return f"+{words}" if value > 0 and words != "0" else words
-
-
-def tick_words(value: float, position: float = 0) -> str:
-    """Return the label of a tick on an axis of numbers; a formatter of matplotlib."""
-    return number_words(value)
 
 
 def percent_words(share: float, position: float = 0) -> str:
@@ -218,98 +281,6 @@ def scale_sentence(d: Decomposition) -> str:
     if d.link.name in _CALIBRATIONS and d.link.before is not None:
         return f"{_scale(d)}; a calibration curve gives the probability"
     return _SENTENCES.get(d.link.name, f"margin, before the inverse of the {d.link.name} link")
-
-
-def _distinguished(labels: list[str], most: int) -> dict[str, str]:
-    """Return labels that show where they differ, with ends of what they have in common."""
-    by_name = _names_distinguished(labels, most)
-    if by_name is not None:
-        return by_name
-    start = _in_common(labels)
-    end = _in_common([label[start:][::-1] for label in labels])
-    middles = [label[start : len(label) - end] for label in labels]
-    widest = max(map(len, middles))
-    most_letters = max(most - 2 - widest, 0)
-    head, tail = labels[0][:start], labels[0][len(labels[0]) - end :]
-    n_tail = min(len(tail), most_letters // 2)
-    n_head = min(len(head), most_letters - n_tail)
-    left = head if n_head == len(head) else f"{head[:n_head]}…"
-    right = tail if n_tail == len(tail) else f"…{tail[len(tail) - n_tail :]}"
-    found = [shorten(f"{left}{middle}{right}", most) for middle in middles]
-    if len(set(found)) < len(found):
-        found = [_numbered(label, n, most) for n, label in enumerate(labels, start=1)]
-    return dict(zip(labels, found, strict=True))
-
-
-def _names_distinguished(labels: list[str], most: int) -> dict[str, str] | None:
-    """Return labels of pairs whose names differ each by itself; None where they do not fit."""
-    parts = [label.split(" & ") for label in labels]
-    n_parts = len(parts[0])
-    most_letters = (most - 3 * (n_parts - 1)) // n_parts
-    if (
-        n_parts == 1
-        or most_letters < _SHORTEST_NAME
-        or {len(names) for names in parts} != {n_parts}
-    ):
-        return None
-    names = [*dict.fromkeys(name for several in parts for name in several)]
-    short = dict(zip(names, shorten_all(names, most_letters), strict=True))
-    return {
-        label: " & ".join(short[name] for name in several)
-        for label, several in zip(labels, parts, strict=True)
-    }
-
-
-def _in_common(labels: list[str]) -> int:
-    """Return how many characters all labels begin with."""
-    alike = [len(set(letters)) == 1 for letters in zip(*labels, strict=False)]
-    return (*alike, False).index(False)
-
-
-def _numbered(label: str, number: int, most: int) -> str:
-    return f"{shorten(label, max(most - len(str(number)) - 3, _SHORTEST_NAME))} ({number})"
-
-
-def _lines(text: str, width: int) -> list[str]:
-    wrapped = wrap(text, width, break_long_words=False, break_on_hyphens=False)
-    if all(len(line) <= width for line in wrapped):
-        return wrapped
-    words = [
-        part
-        for word in _WORDS.findall(text)
-        for part in ([word] if len(word.rstrip()) <= width else _BEFORE_CAPITALS.split(word))
-    ]
-    lines = [""]
-    for word in words:
-        if lines[-1] and len(lines[-1]) + len(word.rstrip()) > width:
-            lines.append("")
-        lines[-1] += word
-    return [line[i : i + width] for line in lines for i in range(0, len(line.rstrip()), width)]
-
-
-def _without_middle_words(label: str, most: int) -> str | None:
-    """Return the first and last words that fit; None where that leaves less than half."""
-    words = _WORDS.findall(label)
-    first, last = 0, len(words)
-    used = 1
-    while first < last:
-        takes_last = last == len(words) or _size(words[last:]) < _size(words[:first])
-        size = len(words[last - 1] if takes_last else words[first])
-        if used + size > most:
-            break
-        used += size
-        first, last = (first, last - 1) if takes_last else (first + 1, last)
-    head, tail = "".join(words[:first]).rstrip(_SEPARATORS), "".join(words[last:])
-    return f"{head}…{tail}" if head and tail and 2 * used >= most else None
-
-
-def _size(words: list[str]) -> int:
-    return sum(map(len, words))
-
-
-def _without_middle(label: str, most: int) -> str:
-    tail = most // 2
-    return label[: most - tail - 1].rstrip() + "…" + label[-tail:].lstrip()
 
 
 def _output_name(d: Decomposition, output: int) -> str:

@@ -1,7 +1,6 @@
 """The figure of a main effect: before and after purification, over the density of the data."""
 
-from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -10,22 +9,19 @@ from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.grids.drawing import middle_values
 from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
-from treepurify.plots.bands import (
+from treepurify.plots.category_order import order_categories
+from treepurify.plots.curves import (
     Band,
+    Series,
     band_of,
-    draw_band,
-    draw_whiskers,
-    merged_for_band,
+    draw_curve,
+    draw_grouped_bars,
+    merge_under_band,
 )
-from treepurify.plots.category_order import (
-    left_out,
-    order_categories,
-    order_of_labels,
-)
-from treepurify.plots.data_strip import add_data_strip
-from treepurify.plots.fitting import is_narrow, label_letters, letters_along, lines_along
-from treepurify.plots.labels import effect_label, fold, margin_label, shorten_all
+from treepurify.plots.feature_axes import add_data_strip
+from treepurify.plots.labels import effect_label, ends_in_order
 from treepurify.plots.limits import cells_that_count, shown_range
+from treepurify.plots.merged_cells import in_each_cell, merged_means, merged_sums
 from treepurify.plots.ratio_axis import RATIO_HEIGHT, add_ratio_axis, has_ratio_axis
 from treepurify.plots.style import (
     AFTER,
@@ -34,12 +30,15 @@ from treepurify.plots.style import (
     FRAME,
     HATCH,
     MUTED,
+    SIZE,
     SMALL_SIZE,
     axes_or_new,
     legend_above,
     name_below,
     name_effect,
     number_ticks,
+    row_height,
+    set_title,
     style_axes,
 )
 from treepurify.plots.terms import (
@@ -49,22 +48,22 @@ from treepurify.plots.terms import (
     output_position,
     raw_effect,
 )
-from treepurify.plots.titles import ends_in_order, set_effect_title, title_lines
 from treepurify.typing import Array, Indices, Mask
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["cells_from_top", "main_effect", "main_effect_size", "part_beside_names"]
+__all__ = [
+    "MOST_CATEGORIES",
+    "draw_main_effect",
+    "lay_out_main_effect",
+    "main_effect",
+    "main_effect_size",
+    "means_of_rows",
+    "rows_of",
+]
 
-_MOST_CATEGORIES = 40
-_MOST_VECTOR_CELLS = 2000
-# Of bars that do not count for the title.
-_PALE = 0.35
-# Lines of the legend above narrow axes, where it names a band.
-_LINES_OF_LEGEND = 4
-# What the strip of the data takes of the width, and what a title gets at least.
-_PART_OF_STRIP, _LEAST_PART = 0.14, 0.4
+MOST_CATEGORIES = 20
 
 
 def main_effect(
@@ -84,16 +83,15 @@ def main_effect(
     effect that is not piecewise constant (ALE, Legendre, sampled partial dependence) is a curve
     through points. The effect of a categorical feature is one bar per category, next to a grey bar
     for its share of the rows; bars of categories with less than 0.5% of the rows are pale, and the
-    title leaves them out. Only the 40 most frequent categories are drawn, fewer if the axes are
-    low, and missing and unseen values only if they occur. They are in their natural order (ordered
+    title leaves them out. The 20 most frequent categories are drawn, and the weighted mean of the
+    others; missing and unseen values only if they occur. They are in their natural order (ordered
     categories of pandas, numbers, English names of months and weekdays) or, without one, the
     largest effect comes first. Effects are on the margin scale; with a logit or log link, a second
-    axis shows the odds ratio or the factor, if there is space.
+    axis shows the odds ratio or the factor.
 
     If an end of a numeric feature reaches far beyond the rest, the outer 0.5% of the rows there are
-    left out; an arrow marks that end, and a line below the name of the axis states their share and
-    the farthest value. All figures of `d`, and of other models on the same rows, draw the same
-    part. With ``scale="rank"`` everything is drawn.
+    left out, and an arrow marks that end. All figures of `d`, and of other models on the same rows,
+    draw the same part. With ``scale="rank"`` everything is drawn.
 
     If several trainings were purified, the band is a prediction interval of 90% for one more
     training (`Spread.band`); of accumulated local effects, it is over samples of the rows. With a
@@ -112,13 +110,12 @@ def main_effect(
         Whether to also draw the effect as the model stores it, shifted to mean zero.
     scale : {"auto", "value", "rank", "log"}
         The axis of a numeric feature: ``"value"`` is linear, ``"rank"`` gives each interval the
-        same width, with split points at the ticks, ``"log"`` is logarithmic, for values above zero.
-        ``"auto"`` is ``"rank"`` if nine tenths of the rows would otherwise lie in less than a
-        twentieth of the width (never for a curve), and a note below the axis says so; otherwise it
-        is ``"value"``.
+        same width, at 0, 1, ..., with split points at the ticks, ``"log"`` is logarithmic, for
+        values above zero. ``"auto"`` is ``"rank"`` if nine tenths of the rows would otherwise lie
+        in less than a twentieth of the width (never for a curve), and a note below the axis says
+        so; otherwise it is ``"value"``.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default. Everything is drawn within the area of the axes,
-        with or without a layout engine.
+        Where to draw; a new figure by default.
 
     Returns
     -------
@@ -165,213 +162,180 @@ def main_effect(
     check_flag("before", before)
     component = find_tensor(d, key, 1)
     position = output_position(d, output)
-    after = component.values[:, position]
-    raw = raw_effect(d, component) if before else None
-    earlier = None if raw is None else raw[:, position]
-    label = effect_label(d, position)
-    band = band_of(d, component, position)
-    axis = component.axes[0]
     ax = axes_or_new(ax, *main_effect_size(component))
-    counts = cells_that_count(after, component.mass, (axis,))
-    if axis.is_categorical:
-        labels = order_of_labels(d, component.features[0])
-        most = int(lines_along(ax)) - title_lines(ax)
-        if band is not None and is_narrow(ax):
-            most -= _LINES_OF_LEGEND
-        shown_cells = cells_from_top(component, after, most, ordered_labels=labels)
-        _draw_bars(ax, component, shown_cells, after, earlier, label, band, counts)
-    else:
-        is_smooth = is_continuous(d, key)
-        shown = shown_range(d, component.features[0], axis, component.mass)
-        layout = lay_out_axis(axis, component.mass, scale=scale, is_smooth=is_smooth, shown=shown)
-        if band is not None:
-            if not is_smooth:
-                merging = merged_for_band(component, layout)
-                band = band_of(d, component, position, merging) or band
-                after = merging.in_each_cell(after[:, None])[:, 0]
-                earlier = None if earlier is None else merging.in_each_cell(earlier[:, None])[:, 0]
-                (few,) = merging.axes
-                counts = cells_that_count(after[few.first], merging.merged_mass(), (few.axis,))
-                counts = counts.repeat(np.diff(few.first, append=axis.n_cells))
-            is_fine = layout.n_regular > _MOST_VECTOR_CELLS
-            middles = middle_values(axis) if is_smooth else None
-            draw_band(ax, layout, band, middles=middles, rasterized=is_fine)
-        _draw_steps(ax, component, layout, after, earlier, counts, is_smooth=is_smooth)
-        style_axes(ax)
-        add_data_strip(ax, axis, layout, component.mass)
-        name_effect(ax, label)
-        shown_cells = layout.cells_with_place
-    has_ratios = has_ratio_axis(ax, d.link)
-    if has_ratios:
-        add_ratio_axis(ax, d.link, which="x" if axis.is_categorical else "y")
-    if earlier is not None or band is not None:
-        side: Literal["left", "right"] = "right" if axis.is_categorical else "left"
-        above = RATIO_HEIGHT * (has_ratios and axis.is_categorical)
-        legend_above(ax, 2, side=side, reverse=True, distance=above)
-    part = part_beside_names(ax, component) if axis.is_categorical else 1.0
-    of_what = f"the {margin_label(d, position)}"
-    ends = ends_in_order(after[shown_cells], counts[shown_cells])
-    set_effect_title(ax, axis.name, of_what, ends, part=part)
+    draw_main_effect(ax, d, component, position, before=before, scale=scale)
     return ax
-
-
-def part_beside_names(ax: "Axes", component: TensorComponent) -> float:
-    """Return the part of the width that is left for a title in the middle above bars.
-
-    The labels of the categories on the left move the middle to the right, the strip to the left.
-    """
-    longest = max(map(len, component.axes[0].labels()), default=0)
-    labels = min(longest, label_letters(ax)) / letters_along(ax, "x")
-    return min(max(1.0 + _PART_OF_STRIP - labels, _LEAST_PART), 1.0)
 
 
 def main_effect_size(component: TensorComponent) -> tuple[float, float]:
     """Return the width and height in inches that suit the figure of a main effect."""
     axis = component.axes[0]
     if not axis.is_categorical:
-        return 4.6, 3.5
-    n_bars = min(axis.n_regular, _MOST_CATEGORIES) + axis.n_cells - axis.n_regular
-    return 4.6, max(0.21 * n_bars + 1.3, 2.2)
+        return SIZE
+    return SIZE[0], row_height(min(axis.n_regular, MOST_CATEGORIES) + 2)
+
+
+def lay_out_main_effect(
+    d: Decomposition, component: TensorComponent, scale: Scale = "auto"
+) -> AxisLayout:
+    """Return where the cells of a main effect of a numeric feature are drawn."""
+    (feature,), (axis,), mass = component.features, component.axes, component.mass
+    is_smooth = is_continuous(d, feature)
+    shown = shown_range(d, feature, axis, mass)
+    return lay_out_axis(axis, mass, scale=scale, is_smooth=is_smooth, shown=shown)
+
+
+def draw_main_effect(
+    ax: "Axes",
+    d: Decomposition,
+    component: TensorComponent,
+    output: int,
+    *,
+    before: bool = True,
+    scale: Scale = "auto",
+    most: int = MOST_CATEGORIES,
+) -> AxisLayout | None:
+    """Draw a main effect, and return where its intervals are drawn; None for categories."""
+    axis = component.axes[0]
+    raw = raw_effect(d, component) if before else None
+    effect = _Effect(
+        component, component.values[:, output], None if raw is None else raw[:, output]
+    )
+    layout = None
+    if axis.is_categorical:
+        band = band_of(d, component, output)
+        ends = _draw_bars(ax, d, effect, band, most)
+        name_below(ax, effect_label(d, output))
+        number_ticks(ax.xaxis)
+    else:
+        layout = lay_out_main_effect(d, component, scale)
+        band = band_of(d, component, output)
+        ends = _draw_steps(ax, d, effect, layout, output)
+        style_axes(ax)
+        name_effect(ax, effect_label(d, output))
+        add_data_strip(ax, layout, axis.name, component.mass)
+    has_ratios = has_ratio_axis(ax, d.link)
+    if has_ratios:
+        add_ratio_axis(ax, d.link, which="x" if axis.is_categorical else "y")
+    if raw is not None or band is not None:
+        legend_above(ax, 3, distance=RATIO_HEIGHT * (has_ratios and axis.is_categorical))
+    set_title(ax, axis.name, ends)
+    return layout
+
+
+class _Effect(NamedTuple):
+    """An effect of one output: its table, and its values after and before purification."""
+
+    component: TensorComponent
+    after: Array
+    before: Array | None
+
+    @property
+    def name(self) -> str:
+        """What the effect is called in a legend."""
+        return "effect" if self.before is None else "purified"
 
 
 def _draw_steps(
-    ax: "Axes",
-    component: TensorComponent,
-    layout: AxisLayout,
-    after: Array,
-    before: Array | None,
-    counts: Mask,
-    *,
-    is_smooth: bool,
-) -> None:
-    axis = component.axes[0]
+    ax: "Axes", d: Decomposition, effect: _Effect, layout: AxisLayout, output: int
+) -> tuple[float, float] | None:
+    """Draw an effect along a numeric axis, and return its range."""
+    component, after, before = effect
+    axis, mass = component.axes[0], component.mass
+    is_smooth = is_continuous(d, component.features)
+    counts = cells_that_count(after, mass, (axis,))
+    band = band_of(d, component, output)
+    if band is not None and not is_smooth:
+        merged = merge_under_band(component, layout)
+        band = band_of(d, component, output, merged)
+        counts = cells_that_count(
+            merged_means(after, mass, [merged]), merged_sums(mass, [merged]), (merged.axis,)
+        ).repeat(np.diff(merged.first, append=axis.n_cells))
+        after = in_each_cell(after, mass, merged)
+        before = None if before is None else in_each_cell(before, mass, merged)
     ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
+    middles = middle_values(axis)[: axis.n_regular] if is_smooth else None
+    dashed: dict[str, Any] = {"linewidth": 1.3, "linestyle": (0, (4, 1.5)), "zorder": 2}
     if before is not None:
-        _draw_curve(ax, layout, before, BEFORE, "before purification")
-    if is_smooth:
-        ax.plot(middle_values(axis), after, color=AFTER, linewidth=2.0, zorder=3)
-    else:
-        name = "effect" if before is None else "purified"
-        _draw_curve(ax, layout, after, AFTER, name, counts)
+        draw_curve(ax, layout, before, color=BEFORE, label="before purification", **dashed)
+    thick = None if is_smooth else counts
+    look = {"color": AFTER, "label": effect.name}
+    draw_curve(ax, layout, after, middles=middles, counts=thick, band=band, **look)
+    shown = layout.cells_with_place
+    return ends_in_order(after[shown], counts[shown])
 
 
-def _draw_curve(
-    ax: "Axes",
-    layout: AxisLayout,
-    values: Array,
-    color: str,
-    label: str,
-    counts: Mask | None = None,
-) -> None:
-    """Draw a curve; that after purification thin in the cells that do not count."""
-    is_after = counts is not None
-    steps = values[: layout.n_regular][layout.has_width]
-    # A curve of very many steps is stored as pixels: as lines it could take a megabyte.
-    look: dict[str, Any] = {
-        "baseline": None,
-        "color": color,
-        "zorder": 3 if is_after else 2,
-        "rasterized": layout.n_regular > _MOST_VECTOR_CELLS,
-    }
-    edges = np.unique(layout.regular_edges)
-    if counts is None:
-        ax.stairs(steps, edges, linewidth=1.3, linestyle=(0, (4, 1.5)), label=label, **look)
-    else:
-        is_thick = counts[: layout.n_regular][layout.has_width]
-        if not is_thick.all():
-            ax.stairs(steps, edges, linewidth=0.7, label="_thin", **look)
-        ax.stairs(np.where(is_thick, steps, np.nan), edges, linewidth=2.0, label=label, **look)
-    if layout.special:
-        ax.plot(
-            [centre for centre, _ in layout.special],
-            values[layout.special_cells],
-            linestyle="none",
-            marker="D",
-            markersize=5.5,
-            color=color,
-            markerfacecolor=color if is_after else "none",
-            markeredgewidth=1.3,
-            zorder=3 if is_after else 2,
-        )
+def rows_of(
+    d: Decomposition, component: TensorComponent, by: Array, most: int
+) -> tuple[Indices, list[Indices], list[str]]:
+    """Return the cells of a row for each category, of all rows the cells, and their names.
+
+    The heaviest categories in their order, all others together, and special values with mass.
+    """
+    (axis,), mass = component.axes, component.mass
+    labels, ordered = axis.labels(), d.inputs.features[component.features[0]].ordered_labels
+    if axis.n_regular == most + 1:
+        most += 1
+    regular = order_categories(axis, by, mass, most, ordered)
+    rest = np.setdiff1d(np.arange(axis.n_regular), regular)
+    special = np.arange(axis.n_regular, axis.n_cells)
+    special = special[mass[special] > 0]
+    rows = [np.array([cell]) for cell in regular]
+    names = [labels[cell] for cell in regular]
+    if len(rest):
+        rows.append(rest)
+        names.append(f"{len(rest)} more")
+    rows += [np.array([cell]) for cell in special]
+    return np.append(regular, special), rows, names + [labels[cell] for cell in special]
+
+
+def means_of_rows(values: Array, mass: Array, rows: list[Indices]) -> Array:
+    """Return the mean by mass over the cells of each row."""
+    weights = [mass[cells] if mass[cells].any() else np.ones(len(cells)) for cells in rows]
+    return np.array([np.average(values[c], weights=w) for c, w in zip(rows, weights, strict=True)])
 
 
 def _draw_bars(
-    ax: "Axes",
-    component: TensorComponent,
-    cells: Indices,
-    after: Array,
-    before: Array | None,
-    label: str,
-    band: Band | None,
-    counts: Mask,
-) -> None:
-    axis = component.axes[0]
-    gaps = np.array([0.0 if cell < axis.n_regular else 0.4 for cell in cells])
-    positions = np.arange(len(cells)) + np.cumsum(gaps)
-    is_empty = component.mass[cells] == 0
-    ax.axvline(0.0, color=FRAME, linewidth=0.8, zorder=0)
-    name = "effect" if before is None else "purified"
-    bars = ax.barh(positions, after[cells], height=0.72, color=AFTER, label=name, zorder=2)
-    for bar, empty, is_whole in zip(bars, is_empty, counts[cells], strict=True):
-        if empty:
-            bar.set(facecolor="none", edgecolor=HATCH, hatch="////")
-        elif not is_whole:
-            bar.set_alpha(_PALE)
-    if before is not None:
-        ax.plot(
-            before[cells],
-            positions,
-            linestyle="none",
-            marker="|",
-            markersize=9,
-            markeredgewidth=2.0,
-            color=BEFORE,
-            label="before purification",
-            zorder=3,
-        )
-    if band is not None:
-        draw_whiskers(ax, band, cells, positions)
-    style_axes(ax)
-    names = axis.labels()
-    ax.set_yticks(positions, shorten_all((names[cell] for cell in cells), label_letters(ax)))
-    ax.tick_params(axis="y", length=0)
-    ax.set_ylim(positions[-1] + 0.6, positions[0] - 0.6)
-    name_below(ax, label, 44)
-    number_ticks(ax.xaxis, 5)
-    ax.set_ylabel(fold(axis.name + left_out(axis, cells), max(3 * len(cells), 12), 3))
-    shares = ax.inset_axes((1.02, 0.0, 0.14, 1.0), sharey=ax)
-    _draw_shares(shares, positions, component.mass[cells])
-
-
-def cells_from_top(
-    component: TensorComponent,
-    after: Array,
-    most: int = _MOST_CATEGORIES,
-    *,
-    ordered_labels: Sequence[Hashable] = (),
-) -> Indices:
-    """Return the cells of a categorical effect to draw, from top to bottom, special ones last.
-
-    Of the special ones those with mass, of the others at most `most`, those of largest mass.
-    """
+    ax: "Axes", d: Decomposition, effect: _Effect, band: Band | None, most: int
+) -> tuple[float, float] | None:
+    """Draw an effect of categories as bars, with their shares, and return its range."""
+    component, after, before = effect
     axis, mass = component.axes[0], component.mass
-    special = np.arange(axis.n_regular, axis.n_cells)
-    special = special[mass[special] > 0]
-    most = min(max(most - len(special), 1), _MOST_CATEGORIES)
-    regular = order_categories(axis, after, mass, most, ordered_labels=ordered_labels)
-    return np.concatenate([regular, special]).astype(np.intp)
+    counts = cells_that_count(after, mass, (axis,))
+    shown, rows, names = rows_of(d, component, after, most)
+    means = means_of_rows(after, mass, rows)
+    alone: Mask = np.array([len(cells) == 1 for cells in rows])
+    bounds = None
+    if band is not None:
+        # Of several categories together the band is not known.
+        ends = (means_of_rows(bound, mass, rows) for bound in (band.lower, band.upper))
+        low, high = (np.where(alone, end, np.nan) for end in ends)
+        bounds = low, high
+    is_whole = alone & [bool(counts[cells].all()) for cells in rows]
+    series = Series(effect.name, means, bounds, is_whole)
+    draw_grouped_bars(ax, names, [series], AFTER)
+    held = np.array([mass[cells].sum() for cells in rows])
+    for bar, own in zip(ax.patches, held, strict=True):
+        if own == 0:
+            bar.set(facecolor="none", edgecolor=HATCH, hatch="////", alpha=None)
+    if before is not None:
+        look = {"linestyle": "none", "marker": "|", "markersize": 9, "markeredgewidth": 2.0}
+        values = means_of_rows(before, mass, rows)
+        name = "before purification"
+        ax.plot(values, np.arange(len(rows)), color=BEFORE, label=name, zorder=3, **look)
+    if band is not None:
+        ax.collections[0].set_label(band.words)
+    _draw_shares(ax.inset_axes((1.02, 0.0, 0.14, 1.0), sharey=ax), held)
+    return ends_in_order(after[shown], counts[shown])
 
 
-def _draw_shares(strip: "Axes", positions: Array, mass: Array) -> None:
-    strip.barh(positions, mass, height=0.72, color=DATA)
+def _draw_shares(strip: "Axes", mass: Array) -> None:
+    strip.barh(np.arange(len(mass)), mass, height=0.72, color=DATA)
     style_axes(strip)
-    strip.set_xlim(0.0, mass.max(initial=0.0) or 1.0)
-    strip.set_xticks([])
+    strip.set(xlim=(0.0, mass.max(initial=0.0) or 1.0), xticks=[])
     strip.tick_params(axis="y", labelleft=False, length=0)
     strip.spines["bottom"].set_visible(False)
     # Below the strip it would meet the last number of the axis.
     strip.yaxis.set_label_position("right")
-    strip.set_ylabel(
-        "data", rotation=270, y=1.0, ha="left", va="bottom", labelpad=0.5, color=MUTED,
-        size=SMALL_SIZE,
-    )  # fmt: skip
+    strip.set_ylabel("data", rotation=270, y=1.0, ha="left", va="bottom", color=MUTED,
+                     size=SMALL_SIZE)  # fmt: skip

@@ -5,20 +5,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from treepurify.arguments import check_result, check_whole, read_output
-from treepurify.plots.axis_ticks import name_rows
-from treepurify.plots.labels import (
-    margin_label,
-    number_words,
-    signed_words,
-)
+from treepurify.plots.labels import margin_label, numbers_alike
+from treepurify.plots.rows import draw_steps
 from treepurify.plots.style import (
-    DOWN,
     FRAME,
     MUTED,
-    UP,
+    SIZE,
     axes_or_new,
     name_below,
+    name_rows,
     number_ticks,
+    row_height,
     style_axes,
     write_next_to,
 )
@@ -90,29 +87,21 @@ def mean_difference(
     reached = start + np.cumsum(values)
     starts = reached - values
     places = np.arange(1, len(values) + 1)
-    ax = axes_or_new(ax, 5.6, 0.3 * (len(values) + 2) + 1.1)
-    colors = [UP if value >= 0 else DOWN for value in values]
-    ax.barh(places, values, left=starts, height=0.66, color=colors, zorder=2)
-    ax.hlines(places, *(starts + ends), color="black", linewidth=1.1, zorder=3)
+    ax = axes_or_new(ax, SIZE[0], row_height(len(values) + 2))
+    low, high = draw_steps(ax, places, starts, values, ends)
     joints = np.append(start, reached)
     ax.vlines(joints, np.arange(len(joints)), np.arange(len(joints)) + 1, color=FRAME, linewidth=1)
     ax.plot([start, end], [0, len(values) + 1], "o", markersize=5, color=MUTED, zorder=3)
     style_axes(ax)
-    tips = np.fmax(np.maximum(starts, reached), starts + ends[1])
-    # Digits that all bars share, so that small ones look small.
-    decimals = 2 - int(np.floor(np.log10(np.abs(values).max()))) if np.any(values) else 0
-    for place, tip, value in zip(places.tolist(), tips.tolist(), values, strict=True):
-        write_next_to(ax, signed_words(round(float(value), decimals)), (tip, place))
-    for place, mean in ((0, start), (len(values) + 1, end)):
-        write_next_to(ax, number_words(mean, 4), (mean, place), 6)
+    means = zip((0, len(values) + 1), (start, end), numbers_alike((start, end), 4), strict=True)
+    for place, mean, words in means:
+        write_next_to(ax, words, (mean, place), 6)
     first, second = (f"mean of {name}" for name in differences.names)
     name_rows(ax, [first, *names, second])
     ax.set_ylim(len(values) + 1.6, -0.6)
-    all_ends = np.concatenate([joints, starts + ends[0], tips])
-    low, high = float(np.nanmin(all_ends)), float(np.nanmax(all_ends))
-    reach = (high - low) or 1.0
-    ax.set_xlim(low - 0.04 * reach, high + 0.16 * reach)
-    number_ticks(ax.xaxis, 5)
+    low, high = min(low, start, end), max(high, start, end)
+    ax.set_xlim(low - 0.04 * (high - low), high + 0.16 * (high - low))
+    number_ticks(ax.xaxis)
     name_below(ax, f"{margin_label(d, position)} (lines: {COVERAGE:.0%} intervals)")
     return ax
 

@@ -10,8 +10,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import middle_values
 from treepurify.grids.grid import Subset
-from treepurify.plots.fitting import letters_along
-from treepurify.plots.labels import fold, number_words, shorten
+from treepurify.plots.labels import numbers_alike, shorten
 from treepurify.plots.main_effects import main_effect
 from treepurify.plots.pair_lines import pair_lines
 from treepurify.plots.style import INK, axes_or_new, legend_above
@@ -93,7 +92,7 @@ def monotonicity(
     name = d.term_name(subset)
     (j,) = read_features(check.feature, d.feature_names)
     key = (j, *(i for i in subset if i != j))
-    ax = axes_or_new(ax, 5.4, 3.6)
+    ax = axes_or_new(ax)
     if len(key) == 1:
         main_effect(d, j, output=k, before=False, scale="value", ax=ax)
     else:
@@ -103,9 +102,8 @@ def monotonicity(
         _mark_step(ax, check)
         if len(key) == 2:
             _draw_row(ax, d, check, key[1], axis, k)
-    total, own = (number_words(size, 3) for size in (parts.sum(), parts.get(name, 0.0)))
-    words = f"worst step: {total} in all, {own} from {shorten(name, 30)}"
-    legend_above(ax, 2, fold(words, int(letters_along(ax, "x"))))
+    total, own = numbers_alike((parts.sum(), parts.get(name, 0.0)))
+    legend_above(ax, 2, f"worst step: {total} in all, {own} from {shorten(name, 30)}")
     return ax
 
 

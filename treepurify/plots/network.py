@@ -1,6 +1,6 @@
 """The figure of who interacts with whom: features as nodes, pairs as edges."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -9,10 +9,8 @@ from treepurify.arguments import check_result, check_whole
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
-from treepurify.plots.bands import BAND_WORDS
-from treepurify.plots.fitting import letters_along, lines_along
-from treepurify.plots.labels import effect_label, fold, number_words, shorten_all
-from treepurify.plots.library import points_of
+from treepurify.plots.curves import BAND_WORDS
+from treepurify.plots.labels import effect_label, number_words, shorten_all
 from treepurify.plots.row_parts import in_each_training, is_something, one_row, row_effects
 from treepurify.plots.style import (
     DOWN,
@@ -21,10 +19,12 @@ from treepurify.plots.style import (
     MAIN,
     MUTED,
     PAIR,
+    SIZE,
     SMALL_SIZE,
     UP,
     axes_or_new,
     legend_above,
+    letters_across,
 )
 from treepurify.rows.columns import Columns
 from treepurify.spread import LEVEL, one_more_training
@@ -35,33 +35,23 @@ if TYPE_CHECKING:
 
 __all__ = ["network"]
 
-# In points, the diameters of the largest node where there is space for it, and of the smallest.
-_LARGEST_NODE, _SMALLEST_NODE = 24.0, 3.0
-# The diameter of the largest node in heights of a row, and in points for each letter of the
-# width of the axes: the smaller of the two.
-_NODE_IN_ROWS, _NODE_IN_LETTERS = 1.4, 0.36
-# The diameter of a node in the legend in points, and the widths of edges: a part of the largest
-# node, and points.
-_LEGEND_NODE, _WIDEST_EDGE, _THINNEST_EDGE = 10.0, 0.35, 0.4
+# In points, the diameters of the largest and the smallest node and of that in the legend, and the
+# widths of edges.
+_LARGEST_NODE, _SMALLEST_NODE, _LEGEND_NODE = 24.0, 3.0, 10.0
+_WIDEST_EDGE, _THINNEST_EDGE = 8.4, 0.4
 _THINNEST_DASHES = 0.8  # thinner ones look like a line
 _FAINT = 0.22
 _DASHED = (0, (3.0, 2.0))
 # No figure of more features can be read.
 _MOST_NODES = 60
-# In inches the width, the height without names, and that of a row with a name on each side.
-_WIDTH, _HEIGHT_OF_REST, _ROW, _LEAST_HEIGHT = 6.8, 1.0, 0.24, 3.4
-# The same in lines of text, and the letters across a figure of its own.
-_LINES_OF_REST, _LINES_OF_ROW, _LETTERS = 4.5, 1.2, 88.0
-# Lower axes, in lines, have no legend of sizes.
-_LINES_OF_LOW = 14.0
-# The least and the largest part of the width for names on one side, and their letters.
-_LEAST_OF_NAMES, _PART_OF_NAMES, _LONGEST_NAME, _SHORTEST_NAME = 0.18, 0.3, 28, 8
-# Where names begin, in half widths of the ellipse.
-_COLUMN = 1.2
+# In inches, a row with a name on each side, and what is above and below all of them.
+_ROW, _REST = 0.26, 1.2
+# The part of the width for names on one side, and where they begin, in half widths of the ellipse.
+_PART_OF_NAMES, _COLUMN = 0.28, 1.2
 # How far an edge between opposite nodes bends towards the centre, and the points of its curve.
 _BEND, _POINTS = 0.5, 33
-# The line of words above the figure may be longer than letters are counted.
-_LETTERS_OF_TITLE, _SHORTEST_TITLE = 1.4, 16
+
+Places = dict[int, tuple[float, float]]
 
 
 def network(
@@ -97,7 +87,7 @@ def network(
         Position of the row in the table; negative positions count from the end.
     top : int
         Largest number of features: first those of the leading pairs, then those with the largest
-        effects. At most 60, and fewer if the axes are low, so that names are legible.
+        effects. At most 60.
     pairs : int
         Largest number of edges: the largest interactions between features that are drawn.
     ax : matplotlib Axes, optional
@@ -136,36 +126,28 @@ def network(
     if index is not None and row is None:
         raise InvalidInputError("index is the position of a row in a table: pass that table as row")
     columns = None if row is None else _one_output(d, row, index)
-    effects = _sizes(d) if columns is None else _effects_of_row(d, columns)
-    ends = _ends(d, columns)
-    n_features = len({j for subset in effects for j in subset})
-    ax, space = _axes_and_space(ax, min(top, n_features, _MOST_NODES))
-    nodes, edges = _leading(effects, min(top, space.most_names), pairs)
+    effects = _effects(d, columns)
+    ends = {} if d.spread is None else _ends(d, columns)
+    features = {j for subset in effects for j in subset}
+    nodes, edges = _leading(effects, min(top, _MOST_NODES), pairs)
+    n_rows = -(-len(nodes) // 2)
+    ax = axes_or_new(ax, SIZE[0], max(_REST + _ROW * n_rows, SIZE[1]))
+    places = _around_ellipse(nodes, edges)
     mains: dict[Subset, float] = {(j,): effects.get((j,), 0.0) for j in nodes}
-    diameter = space.node_diameter(len(nodes))
-    node_scale = _Scale.of(mains, ends, diameter)
-    edge_scale = _Scale.of(edges, ends, _WIDEST_EDGE * diameter)
-
-    def color(subset: Subset) -> str:
-        if row is None:
-            return MAIN if len(subset) == 1 else PAIR
-        return UP if effects.get(subset, 0.0) > 0 else DOWN
-
-    points = _around_ellipse(nodes, edges)
-    _draw_edges(ax, points, edges, ends, edge_scale, color)
-    reaches = _draw_nodes(ax, points, mains, ends, node_scale, color)
-    limit = _name_nodes(ax, d, points, space.letters, reaches)
-    ax.set_xlim(-limit, limit)
-    ax.set_ylim(-1.05, 1.05)
+    largest = [
+        max((max(abs(v), ends.get(s, _NO_END).size) for s, v in own.items()), default=0.0)
+        for own in (mains, edges)
+    ]
+    _draw_edges(ax, places, edges, ends, largest[1], is_row=row is not None)
+    reaches = _draw_nodes(ax, places, mains, ends, largest[0], is_row=row is not None)
+    _name_nodes(ax, d, places, reaches)
     ax.set_axis_off()
-    words = _count_words(effects, edges, (len(nodes), n_features), is_row=row is not None)
+    words = _count_words(effects, edges, (len(nodes), len(features)), is_row=row is not None)
     if ends:
         unsure = "may be zero" if row is None else "may have the other sign"
         words += f"; faint: {BAND_WORDS}; dashed: {unsure}"
-    if space.has_legend:
-        words += f"; sizes: {'standard deviations' if row is None else effect_label(d, 0)}"
-        _label_sizes(ax, node_scale, edge_scale, is_row=row is not None)
-    words = fold(words, max(int(_LETTERS_OF_TITLE * letters_along(ax, "x")), _SHORTEST_TITLE), 6)
+    words += f"; sizes: {'standard deviation' if row is None else effect_label(d, 0)}"
+    _label_sizes(ax, largest, is_row=row is not None)
     legend_above(ax, 3, words)
     return ax
 
@@ -180,60 +162,10 @@ class _End(NamedTuple):
 _NO_END = _End(0.0, may_vanish=False)
 
 
-class _Space(NamedTuple):
-    """What fits into axes: names, letters across, points up, and whether sizes have a legend."""
-
-    most_names: int
-    letters: float
-    points: float
-    has_legend: bool = True
-
-    def node_diameter(self, n_nodes: int) -> float:
-        """Return the diameter of the largest node in points."""
-        per_row = self.points / max(-(-n_nodes // 2), 1)
-        fitting = min(_NODE_IN_ROWS * per_row, _NODE_IN_LETTERS * self.letters)
-        return float(np.clip(fitting, 2 * _SMALLEST_NODE, _LARGEST_NODE))
-
-
-class _Scale(NamedTuple):
-    """The largest effect of a kind, and how large it is drawn: points across, or wide."""
-
-    largest: float
-    drawn: float
-
-    @classmethod
-    def of(
-        cls, effects: Mapping[Subset, float], ends: Mapping[Subset, _End], drawn: float
-    ) -> "_Scale":
-        """Return the scale on which the largest effect, or end of one, is drawn so large."""
-        sizes = [max(abs(v), ends.get(s, _NO_END).size) for s, v in effects.items()]
-        return cls(max(sizes, default=0.0), drawn)
-
-    def part(self, size: float) -> float:
-        """Return a size as a part of the largest."""
-        return size / self.largest if self.largest > 0 else 0.0
-
-    def area(self, size: float) -> float:
-        """Return the area of a node, the square of its diameter in points."""
-        return self.drawn**2 * self.part(size)
-
-    def width(self, size: float) -> float:
-        """Return the width of an edge in points."""
-        return self.drawn * self.part(size)
-
-
-def _axes_and_space(ax: "Axes | None", n_names: int) -> tuple["Axes", _Space]:
-    """Return the axes, large enough where they are new, and what fits into them."""
-    if ax is None:
-        height = max(_HEIGHT_OF_REST + _ROW * -(-n_names // 2), _LEAST_HEIGHT)
-        points = 72.0 * (height - _HEIGHT_OF_REST)
-        return axes_or_new(None, _WIDTH, height), _Space(n_names, _LETTERS, points)
-    ax = axes_or_new(ax, 0.0, 0.0)
-    lines = lines_along(ax)
-    has_legend = lines > _LINES_OF_LOW
-    lines = max(lines - _LINES_OF_REST, _LINES_OF_ROW)
-    most = min(2 * int(lines / _LINES_OF_ROW), _MOST_NODES)
-    return ax, _Space(most, letters_along(ax, "x"), lines * points_of(SMALL_SIZE), has_legend)
+def _color(subset: Subset, effect: float, *, is_row: bool) -> str:
+    if is_row:
+        return UP if effect > 0 else DOWN
+    return MAIN if len(subset) == 1 else PAIR
 
 
 def _leading(
@@ -256,16 +188,12 @@ def _leading(
     return [*nodes, *rest][:top], edges
 
 
-def _around_ellipse(
-    nodes: list[int], edges: Mapping[Subset, float]
-) -> dict[int, tuple[float, float]]:
+def _around_ellipse(nodes: list[int], edges: Mapping[Subset, float]) -> Places:
     """Return places at equal heights on both sides, those of strong partners close together."""
     if not nodes:
         return {}
     n_right = -(-len(nodes) // 2)
-    right = _side(n_right)
-    left = _side(len(nodes) - n_right)[::-1] * (-1.0, 1.0)
-    places = np.concatenate([right, left])
+    places = np.concatenate([_side(n_right), _side(len(nodes) - n_right)[::-1] * (-1.0, 1.0)])
     position = {j: k for k, j in enumerate(nodes)}
     weights = np.zeros((len(nodes), len(nodes)))
     for (i, j), size in edges.items():
@@ -303,33 +231,28 @@ def _close_partners(weights: Array, places: Array) -> Indices:
 
 def _draw_edges(
     ax: "Axes",
-    points: Mapping[int, tuple[float, float]],
+    places: Places,
     edges: Mapping[Subset, float],
     ends: Mapping[Subset, _End],
-    scale: _Scale,
-    color: Callable[[Subset], str],
+    largest: float,
+    *,
+    is_row: bool,
 ) -> None:
     """Draw the pairs, the largest on top, with faint outlines where their ends are known."""
     for subset, effect in reversed(list(edges.items())):
-        curve = _bent(*(np.array(points[j]) for j in subset))
-        end = ends.get(subset, _NO_END)
+        curve = _bent(*(np.array(places[j]) for j in subset))
+        color = _color(subset, effect, is_row=is_row)
+        end, part = ends.get(subset, _NO_END), abs(effect) / (largest or 1.0)
         if end.size > 0:
-            ax.plot(
-                *curve,
-                color=color(subset),
-                alpha=_FAINT,
-                linewidth=scale.width(end.size),
-                solid_capstyle="round",
-                zorder=0.9,
-            )
+            width = _WIDEST_EDGE * end.size / largest
+            ax.plot(*curve, color=color, alpha=_FAINT, linewidth=width, zorder=0.9)
         thinnest, least = (_THINNEST_DASHES, 0.7) if end.may_vanish else (_THINNEST_EDGE, 0.35)
         ax.plot(
             *curve,
-            color=color(subset),
-            alpha=least + (0.9 - least) * scale.part(abs(effect)),
-            linewidth=max(scale.width(abs(effect)), thinnest),
+            color=color,
+            alpha=least + (0.9 - least) * part,
+            linewidth=max(_WIDEST_EDGE * part, thinnest),
             linestyle=_DASHED if end.may_vanish else "-",
-            solid_capstyle="round",
             zorder=1,
         )
 
@@ -343,41 +266,36 @@ def _bent(start: Array, end: Array) -> Array:
 
 def _draw_nodes(
     ax: "Axes",
-    points: Mapping[int, tuple[float, float]],
+    places: Places,
     mains: Mapping[Subset, float],
     ends: Mapping[Subset, _End],
-    scale: _Scale,
-    color: Callable[[Subset], str],
+    largest: float,
+    *,
+    is_row: bool,
 ) -> dict[int, float]:
     """Draw the features, and return their radii in points."""
     reaches: dict[int, float] = {}
     for subset, effect in mains.items():
-        x, y = points[subset[0]]
-        area = max(scale.area(abs(effect)), _SMALLEST_NODE**2)
-        outer = scale.area(ends.get(subset, _NO_END).size)
+        x, y = places[subset[0]]
+        scale = _LARGEST_NODE**2 / (largest or 1.0)
+        area = max(scale * abs(effect), _SMALLEST_NODE**2)
+        outer = scale * ends.get(subset, _NO_END).size
+        color = _color(subset, effect, is_row=is_row)
         if outer > area:
-            ax.scatter([x], [y], s=outer, color=color(subset), alpha=_FAINT, linewidth=0, zorder=2)
-        ax.scatter(
-            [x], [y], s=area, color=color(subset), edgecolor="white", linewidth=0.8, zorder=2
-        )
+            ax.scatter([x], [y], s=outer, color=color, alpha=_FAINT, linewidth=0, zorder=2)
+        ax.scatter([x], [y], s=area, color=color, edgecolor="white", linewidth=0.8, zorder=2)
         reaches[subset[0]] = float(np.sqrt(max(area, outer))) / 2
     return reaches
 
 
-def _name_nodes(
-    ax: "Axes",
-    d: Decomposition,
-    points: Mapping[int, tuple[float, float]],
-    letters: float,
-    reaches: Mapping[int, float],
-) -> float:
-    """Write the names of nodes in a column on each side, and return where the figure ends."""
-    most = int(np.clip(_PART_OF_NAMES * letters, _SHORTEST_NAME, _LONGEST_NAME))
-    names = shorten_all([d.feature_names[j] for j in points], most)
-    needed = (max(map(len, names), default=0) + 2) / letters
-    part = float(np.clip(needed, _LEAST_OF_NAMES, _PART_OF_NAMES))
-    for name, (j, (x, y)) in zip(names, points.items(), strict=True):
+def _name_nodes(ax: "Axes", d: Decomposition, places: Places, reaches: Mapping[int, float]) -> None:
+    """Write the names of nodes in a column on each side, and set where the figure ends."""
+    most = int(np.clip(_PART_OF_NAMES * letters_across(ax), 8, 28))
+    names = shorten_all([d.feature_names[j] for j in places], most)
+    for name, (j, (x, y)) in zip(names, places.items(), strict=True):
         side = 1 if x > 0 else -1
+        line = {"arrowstyle": "-", "color": FRAME, "linewidth": 0.7, "zorder": 0}
+        line |= {"relpos": (0.5 - side / 2, 0.5), "shrinkA": 1, "shrinkB": reaches[j]}
         ax.annotate(
             name,
             (x, y),
@@ -386,32 +304,25 @@ def _name_nodes(
             va="center",
             color=INK,
             fontsize=SMALL_SIZE,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": FRAME,
-                "linewidth": 0.7,
-                "relpos": (0.0 if side > 0 else 1.0, 0.5),
-                "shrinkA": 1,
-                "shrinkB": reaches[j],
-                "zorder": 0,
-            },
+            arrowprops=line,
         )
-    return _COLUMN / (1.0 - 2.0 * part)
+    limit = _COLUMN / (1.0 - 2.0 * _PART_OF_NAMES)
+    ax.set(xlim=(-limit, limit), ylim=(-1.05, 1.05))
 
 
-def _label_sizes(ax: "Axes", nodes: _Scale, edges: _Scale, *, is_row: bool) -> None:
+def _label_sizes(ax: "Axes", largest: list[float], *, is_row: bool) -> None:
     """Draw sizes of effects that are round numbers for the legend alone."""
-    if nodes.largest > 0:
-        size = _round_below(nodes.largest * min(_LEGEND_NODE / nodes.drawn, 1.0) ** 2)
-        color = MUTED if is_row else MAIN
-        ax.scatter(
-            [], [], s=nodes.area(size), color=color, label=f"main effect: {number_words(size)}"
-        )
-    for part in (1.0, 0.25) if edges.largest > 0 else ():
-        size = _round_below(part * edges.largest)
-        width = max(edges.width(size), _THINNEST_EDGE)
-        color = MUTED if is_row else PAIR
-        ax.vlines([], [], [], color=color, linewidth=width, label=f"pair: {number_words(size)}")
+    of_nodes, of_edges = largest
+    if of_nodes > 0:
+        size = _round_below(of_nodes * (_LEGEND_NODE / _LARGEST_NODE) ** 2)
+        area = _LARGEST_NODE**2 * size / of_nodes
+        color, words = MUTED if is_row else MAIN, number_words(size)
+        ax.scatter([], [], s=area, color=color, label=f"main effect: {words}")
+    for part in (1.0, 0.25) if of_edges > 0 else ():
+        size = _round_below(part * of_edges)
+        width = max(_WIDEST_EDGE * size / of_edges, _THINNEST_EDGE)
+        color, words = MUTED if is_row else PAIR, number_words(size)
+        ax.vlines([], [], [], color=color, linewidth=width, label=f"pair: {words}")
 
 
 def _round_below(number: float) -> float:
@@ -442,25 +353,26 @@ def _count_words(
     return words if shown == known else f"{words}; {shown} of {known} features"
 
 
-def _sizes(d: Decomposition) -> dict[Subset, float]:
-    """Return the sizes of effects of one and two features."""
-    by_effect = d.rank(read_rows=False).by_effect
-    return _without_rounding({s: by_effect[s].size for s in d.components if len(s) <= 2})
-
-
-def _without_rounding(effects: dict[Subset, float]) -> dict[Subset, float]:
-    drawn = is_something(np.array([*effects.values()]))
-    return {s: effect for (s, effect), known in zip(effects.items(), drawn, strict=True) if known}
+def _effects(d: Decomposition, columns: Columns | None) -> dict[Subset, float]:
+    """Return sizes of main effects and pairs, or their effects on a row."""
+    if columns is None:
+        by_effect = d.rank(read_rows=False).by_effect
+        drawn = [(subset, by_effect[subset].size) for subset in d.components]
+    else:
+        _, subsets, values = row_effects(d, columns)
+        pairs = zip(subsets, values[0, :, 0].tolist(), strict=True)
+        drawn = [(subset, value) for subset, value in pairs if subset in d.components]
+    drawn = [(subset, value) for subset, value in drawn if len(subset) <= 2]
+    known = is_something(np.array([value for _, value in drawn]))
+    return {s: value for (s, value), is_known in zip(drawn, known, strict=True) if is_known}
 
 
 def _ends(d: Decomposition, columns: Columns | None) -> dict[Subset, _End]:
-    """Return the ends of what is known of each training; none where there is one training."""
-    if d.spread is None:
-        return {}
-    if columns is None:
-        intervals = {s: d.spread.size_interval(s, LEVEL, together=True) for s in d.spread.stacked}
-        return {s: _End(float(high[0]), not low[0] > 0) for s, (low, high) in intervals.items()}
-    each = in_each_training(d, columns, len(d.components), "terms", 0)
+    """Return the ends of what is known of each of several trainings."""
+    if columns is None and d.spread is not None:
+        found = ((s, d.spread.size_interval(s, LEVEL, together=True)) for s in d.spread.stacked)
+        return {s: _End(float(high[0]), not low[0] > 0) for s, (low, high) in found}
+    each = in_each_training(d, columns, len(d.components), "terms", 0) if columns else None
     if each is None:
         return {}
     ends = zip(d.components, *one_more_training(each, LEVEL), strict=True)
@@ -479,12 +391,3 @@ def _one_output(d: Decomposition, row: Any, index: int | None) -> Columns:
             ": leave row out"
         )
     return one_row(d, row, index)
-
-
-def _effects_of_row(d: Decomposition, columns: Columns) -> dict[Subset, float]:
-    """Return the effects of one and two features at a row."""
-    _, subsets, values = row_effects(d, columns)
-    effects = zip(subsets, values[0, :, 0], strict=True)
-    return _without_rounding(
-        {s: float(value) for s, value in effects if s in d.components and len(s) <= 2}
-    )

@@ -1,8 +1,8 @@
 """The figure of one main effect in several decompositions: measures, engines or models."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,37 +12,32 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.drawing import middle_values
 from treepurify.plots.axis_layout import AxisLayout, Range, Scale, lay_out_axis
-from treepurify.plots.axis_ticks import name_axis, set_ticks
-from treepurify.plots.bands import (
+from treepurify.plots.curves import (
     Band,
+    Series,
     band_of,
-    draw_band,
-    merged_for_band,
+    draw_curve,
+    draw_grouped_bars,
+    merge_under_band,
 )
-from treepurify.plots.category_order import left_out, order_of_labels
-from treepurify.plots.fitting import label_letters, lines_along
-from treepurify.plots.labels import (
-    effect_label,
-    fold,
-    margin_label,
-    number_words,
-    shorten,
-    shorten_all,
-)
+from treepurify.plots.feature_axes import set_axis
+from treepurify.plots.labels import effect_label, number_words, shorten
 from treepurify.plots.limits import cells_that_count, shown_range
-from treepurify.plots.main_effects import cells_from_top, main_effect_size, part_beside_names
+from treepurify.plots.main_effects import MOST_CATEGORIES, means_of_rows, rows_of
+from treepurify.plots.merged_cells import in_each_cell
 from treepurify.plots.ratio_axis import RATIO_HEIGHT, add_ratio_axis, has_ratio_axis
 from treepurify.plots.style import (
     DASHES,
-    DATA,
     FRAME,
     MANY,
-    MARKERS,
+    SIZE,
     axes_or_new,
     legend_above,
     name_below,
     name_effect,
     number_ticks,
+    row_height,
+    set_title,
     style_axes,
 )
 from treepurify.plots.terms import (
@@ -52,28 +47,40 @@ from treepurify.plots.terms import (
     is_continuous,
     output_position,
 )
-from treepurify.plots.titles import set_fitting_title
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["overlay"]
+__all__ = ["overlay", "overlay_size"]
+
+# More bars cannot be told apart.
+_MOST_BARS = 60
+_LONGEST_NAME, _LONGEST_TITLE = 34, 24
 
 
 class _Curve(NamedTuple):
+    """An effect in one decomposition: its name, table and shift, and its values and band."""
+
     called: str
+    d: Decomposition
     component: TensorComponent
-    values: Array
-    is_smooth: bool
-    band: Band | None
+    output: int
     mean: float
+    values: Array
+    band: Band | None
 
+    @property
+    def that_count(self) -> Array:
+        """The effects, NaN in the cells that do not count."""
+        component = self.component
+        counts = cells_that_count(self.values, component.mass, component.axes)
+        return np.where(counts, self.values, np.nan)
 
-# Names of curves up to this length stand in two columns.
-_MOST_BESIDE = 24
-# The part of a row of categories over which bands are spread, and the size of the first mark.
-_ROW_OF_BANDS, _LARGEST_MARK = 0.4, 7
+    @property
+    def is_smooth(self) -> bool:
+        """Whether it is a curve through points, which has no steps."""
+        return is_continuous(self.d, self.component.features)
 
 
 def overlay(
@@ -88,10 +95,10 @@ def overlay(
     """Draw one main effect of several decompositions in one figure.
 
     The effects of a numeric feature are curves. Each category of a categorical feature is one row,
-    with a marker for each decomposition and a line between the markers; if there are many
-    categories, the most frequent ones in the first decomposition are drawn. Effects are on the
+    with a bar for each decomposition, in the order of the first; the most frequent 20 there are
+    drawn, fewer of more than three decompositions, and the means of the others. Effects are on the
     margin scale. If all decompositions have the same logit or log link, a second axis shows the
-    odds ratio or the factor, if there is space.
+    odds ratio or the factor.
 
     Parameters
     ----------
@@ -149,87 +156,44 @@ def overlay(
     name = first.term_name(find_tensor(first, key, 1).features)
     curves: list[_Curve] = []
     for called, d in decompositions.items():
-        component = find_tensor(d, name, 1)
-        position = output_position(d, output)
-        values = component.values[:, position]
-        band = band_of(d, component, position)
-        mean = 0.0
+        component, position = find_tensor(d, name, 1), output_position(d, output)
+        values, mean = component.values[:, position], 0.0
         if centred:
             mass = curves[0].component.mass if curves else component.mass
             mean = float((mass if mass.shape == values.shape else component.mass) @ values)
-            values, band = values - mean, band and band.shifted(-mean)
-        curves.append(_Curve(called, component, values, is_continuous(d, name), band, mean))
-    kinds = {_has_categories(component) for _, component, *_ in curves}
-    if len(kinds) > 1 and not all(
-        _has_levels(component) for _, component, *_ in curves if _has_categories(component)
-    ):
-        raise InvalidInputError(
-            f"{name!r} is numeric in one decomposition and categorical in another, so the curves "
-            "cannot be overlaid"
-        )
-    is_of_categories = kinds == {True}
+        band = band_of(d, component, position)
+        values, band = values - mean, band and band.shifted(-mean)
+        curves.append(_Curve(called, d, component, position, mean, values, band))
     links = {(d.link.name, d.link.scale) for d in decompositions.values()}
-    label = effect_label(first, output_position(first, output))
-    size = main_effect_size(curves[0][1])
-    ax = axes_or_new(ax, size[0] + 0.8, size[1])
+    is_of_categories = all(curve.component.axes[0].is_categorical for curve in curves)
+    label = effect_label(first, curves[0].output)
+    ax = axes_or_new(ax, *overlay_size(curves[0].component, len(curves)))
     if is_of_categories:
-        labels = order_of_labels(first, curves[0].component.features[0])
-        distance = _draw_categories(ax, curves, label, labels)
+        distance = _draw_categories(ax, curves)
+        name_below(ax, label)
+        number_ticks(ax.xaxis)
     else:
-        ranges = [
-            shown_range(d, c.component.features[0], c.component.axes[0], c.component.mass)
-            for d, c in zip(decompositions.values(), curves, strict=True)
-        ]
-        layouts = _layouts(curves, scale, _widest(curves, ranges))
-        curves = [
-            _on_few_cells(curve, d, output_position(d, output), layout)
-            for curve, d, layout in zip(curves, decompositions.values(), layouts, strict=True)
-        ]
-        _draw_curves(ax, curves, layouts, label)
-        distance = _largest_distance(curves, layouts)
+        distance = _draw_curves(ax, curves, scale)
+        name_effect(ax, label)
     style_axes(ax)
     has_ratios = has_ratio_axis(ax, first.link) and len(links) == 1
     if has_ratios:
         add_ratio_axis(ax, first.link, which="x" if is_of_categories else "y")
-    n_columns = 2 if max(map(len, decompositions)) <= _MOST_BESIDE else 1
     bands = dict.fromkeys(curve.band.words for curve in curves if curve.band is not None)
     heading = f"bands: {'; '.join(bands)}" if bands else None
-    side: Literal["left", "right"] = "right" if is_of_categories else "left"
-    above = RATIO_HEIGHT * (has_ratios and is_of_categories)
-    legend_above(ax, n_columns, heading, side=side, distance=above)
-    of_what = f"the {margin_label(first, output_position(first, output))}"
-    whole = f"Effect of {name} on {of_what} in {len(curves)} decompositions"
-    reach = f"up to {number_words(distance, 2)} apart" if distance > 0 else ""
-    part = part_beside_names(ax, curves[0].component) if is_of_categories else 1.0
-    set_fitting_title(ax, whole, name, reach, part=part)
+    legend_above(ax, 3, heading, distance=RATIO_HEIGHT * (has_ratios and is_of_categories))
+    reach = f": up to {number_words(distance, 2)} apart" if distance > 0 else ""
+    set_title(ax, f"{shorten(name, _LONGEST_TITLE)}{reach}")
     return ax
 
 
-def _largest_distance(curves: list[_Curve], layouts: list[AxisLayout]) -> float:
-    """Return how far apart the curves of a numeric feature are at most, where several are drawn."""
-    drawn = [
-        (curve, layout)
-        for curve, layout in zip(curves, layouts, strict=True)
-        if not _has_categories(curve.component)
-    ]
-    edges = np.unique(np.concatenate([layout.regular_edges for _, layout in drawn]))
-    middles = (edges[1:] + edges[:-1]) / 2
-    on_middles = np.full((len(drawn), len(middles)), np.nan)
-    for values, (curve, layout) in zip(on_middles, drawn, strict=True):
-        known = _that_count(curve)[: layout.n_regular]
-        if curve.is_smooth:
-            values[:] = np.interp(middles, middle_values(curve.component.axes[0]), known)
-            continue
-        own = layout.regular_edges
-        inside = (middles > own[0]) & (middles < own[-1])
-        values[inside] = known[np.searchsorted(own, middles[inside], side="right") - 1]
-    return _distance(on_middles)
-
-
-def _that_count(curve: _Curve) -> Array:
-    """Return the effects of a curve, NaN in the cells that do not count."""
-    counts = cells_that_count(curve.values, curve.component.mass, curve.component.axes)
-    return np.where(counts, curve.values, np.nan)
+def overlay_size(component: TensorComponent, n: int) -> tuple[float, float]:
+    """Return the width and height in inches that suit the figure of `n` decompositions."""
+    axis = component.axes[0]
+    if not axis.is_categorical:
+        return SIZE
+    n_rows = min(axis.n_regular, MOST_CATEGORIES, _MOST_BARS // n) + 2
+    return SIZE[0], row_height(int(n_rows * (0.5 + 0.3 * n)))
 
 
 def _distance(effects: Array) -> float:
@@ -238,28 +202,14 @@ def _distance(effects: Array) -> float:
     return float(np.max(apart, initial=0.0, where=np.isfinite(apart)))
 
 
-def _has_categories(component: TensorComponent) -> bool:
-    return component.axes[0].is_categorical
+def _draw_curves(ax: "Axes", curves: list[_Curve], scale: Scale) -> float:
+    """Draw effects along a numeric axis, that of the widest, and return how far they are apart.
 
-
-def _has_levels(component: TensorComponent) -> bool:
-    """Return whether the categories are numbers, which have a place on a numeric axis."""
-    return all(isinstance(label, int | float) for label in component.axes[0].categories)
-
-
-def _widest(curves: list[_Curve], ranges: list[Range | None]) -> Range | None:
-    """Return the range that holds those of all curves; None for all of the data."""
-    if all(shown is None for shown in ranges):
-        return None
-    ends = [
-        shown or curve.component.axes[0].bounds for curve, shown in zip(curves, ranges, strict=True)
-    ]
-    known = np.array([each for each in ends if each is not None])
-    return float(known[:, 0].min()), float(known[:, 1].max())
-
-
-def _layouts(curves: list[_Curve], scale: Scale, shown: Range | None) -> list[AxisLayout]:
-    return [
+    Of categories that are numbers, which have a place on that axis, the effects are marks.
+    """
+    numeric = [curve for curve in curves if not curve.component.axes[0].is_categorical]
+    shown = _widest(numeric)
+    layouts = [
         lay_out_axis(
             curve.component.axes[0],
             curve.component.mass,
@@ -267,178 +217,117 @@ def _layouts(curves: list[_Curve], scale: Scale, shown: Range | None) -> list[Ax
             is_smooth=curve.is_smooth,
             shown=shown,
         )
-        for curve in curves
+        for curve in numeric
     ]
-
-
-def _on_few_cells(
-    curve: _Curve,
-    d: Decomposition,
-    output: int,
-    layout: AxisLayout,
-) -> _Curve:
-    """Return a curve with a band on merged cells; any other as it is."""
-    if curve.band is None or curve.is_smooth or _has_categories(curve.component):
-        return curve
-    merging = merged_for_band(curve.component, layout)
-    band = band_of(d, curve.component, output, merging)
-    return curve._replace(
-        values=merging.in_each_cell(curve.values[:, None])[:, 0],
-        band=band and band.shifted(-curve.mean),
-    )
-
-
-def _draw_curves(ax: "Axes", curves: list[_Curve], layouts: list[AxisLayout], label: str) -> None:
-    numeric = [i for i, curve in enumerate(curves) if not _has_categories(curve[1])]
-    widest = max(numeric, key=lambda i: (np.ptp(layouts[i].regular_edges), len(layouts[i].special)))
+    widest = max(layouts, key=lambda own: (np.ptp(own.numeric.edges), len(own.special)))
     ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
-    for i, ((called, component, values, is_smooth, band, _), layout) in enumerate(
-        zip(curves, layouts, strict=True)
-    ):
-        pattern, words = DASHES[i % len(DASHES)], shorten(called, 34)
-        dashes = (0, pattern) if pattern else "-"
-        if _has_categories(component):
-            _draw_levels(ax, component, layouts[widest], values, i, words)
-            continue
-        if is_smooth:
-            middles = middle_values(component.axes[0])
-            ax.plot(middles, values, color=MANY[i], lw=1.8, ls=dashes, label=words, zorder=3)
-        else:
-            ax.stairs(
-                values[: layout.n_regular][layout.has_width],
-                np.unique(layout.regular_edges),
-                baseline=None,
-                color=MANY[i],
-                linewidth=1.8,
-                linestyle=dashes,
-                label=words,
-                zorder=3,
-            )
-        _draw_special(ax, component, layouts[widest], values, i, band)
-        if band is not None:
-            # The cells of missing values stand where the widest axis has them.
-            alone = replace(layout, special=())
-            points = middle_values(component.axes[0]) if is_smooth else None
-            draw_band(ax, alone, band, middles=points, color=MANY[i], is_one_of_many=True)
-    name_effect(ax, label)
-    axis = curves[widest][1].axes[0]
-    set_ticks(ax, "x", axis, layouts[widest])
-    name_axis(ax, "x", axis.name, layouts[widest], 44)
-
-
-def _draw_levels(
-    ax: "Axes", component: TensorComponent, layout: AxisLayout, values: Array, i: int, words: str
-) -> None:
-    """Draw the effects of numbers that have levels of their own where they lie."""
-    axis = component.axes[0]
-    places = [float(str(label)) for label in axis.categories]
-    special = [centre for centre, label in layout.special if label in axis.labels()]
-    shown = [*values[: axis.n_regular], *values[axis.n_regular :][: len(special)]]
-    ax.plot(
-        [*places, *special],
-        shown,
-        linestyle="none",
-        marker=MARKERS[i],
-        markersize=5,
-        color=MANY[i],
-        label=words,
-        zorder=3,
-    )
-
-
-def _draw_special(
-    ax: "Axes",
-    component: TensorComponent,
-    layout: AxisLayout,
-    values: Array,
-    i: int,
-    band: Band | None,
-) -> None:
-    """Draw the effects of special cells at the places that a layout has for them."""
-    known = dict(zip(component.axes[0].labels(), values, strict=True))
-    if band is not None:
-        ends = dict(
-            zip(component.axes[0].labels(), zip(band.lower, band.upper, strict=True), strict=True)
-        )
-        for centre, label in layout.special:
-            ax.vlines([centre], *ends.get(label, (np.nan, np.nan)), color=MANY[i], linewidth=1.0)
-    points = [(centre, known[label]) for centre, label in layout.special if label in known]
-    if points:
-        ax.plot(
-            *zip(*points, strict=True),
-            linestyle="none",
-            marker=MARKERS[i],
-            markersize=5,
-            color=MANY[i],
-            zorder=3,
-        )
-
-
-def _draw_categories(
-    ax: "Axes",
-    curves: list[_Curve],
-    label: str,
-    ordered_labels: Sequence[Hashable],
-) -> float:
-    """Draw one row per category, with a mark for each decomposition and a line between them.
-
-    Returns the length of the longest line.
-    """
-    axis = curves[0].component.axes[0]
-    cells = cells_from_top(
-        curves[0].component,
-        curves[0].values,
-        int(lines_along(ax)),
-        ordered_labels=ordered_labels,
-    )
-    names = [axis.labels()[cell] for cell in cells]
-    places = np.arange(len(names), dtype=np.float64)
-    effects = np.array([_of_names(curve, curve.values, names) for curve in curves])
-    ax.axvline(0.0, color=FRAME, linewidth=0.8, zorder=0)
-    ends = np.fmin.reduce(effects), np.fmax.reduce(effects)
-    ax.hlines(places, *ends, color=DATA, linewidth=2.0, zorder=1)
-    has_bands = any(curve.band is not None for curve in curves)
-    step = _ROW_OF_BANDS / max(len(curves) - 1, 1) if has_bands else 0.0
+    drawn = []
     for i, curve in enumerate(curves):
-        shifted = places + (i - (len(curves) - 1) / 2) * step
-        ax.plot(
-            effects[i],
-            shifted,
-            linestyle="none",
-            marker=MARKERS[i],
-            # Where they agree, the first show around the others.
-            markersize=_LARGEST_MARK - min(i, 3),
-            color=MANY[i],
-            label=shorten(curve.called, 34),
-            zorder=3,
+        axis = curve.component.axes[0]
+        pattern = DASHES[i % len(DASHES)]
+        look = {"color": MANY[i], "label": shorten(curve.called, _LONGEST_NAME), "linewidth": 1.8}
+        look["linestyle"] = (0, pattern) if pattern else "-"
+        if axis.is_categorical:
+            _draw_levels(ax, widest, curve, i)
+            continue
+        layout = _along(curve, widest, shown)
+        values, band, middles = curve.values, curve.band, None
+        if curve.is_smooth:
+            middles = middle_values(axis)[: axis.n_regular]
+        elif band is not None:
+            merged = merge_under_band(curve.component, layout)
+            values = in_each_cell(values, curve.component.mass, merged)
+            band = band_of(curve.d, curve.component, curve.output, merged)
+            band = band and band.shifted(-curve.mean)
+        band = band and band._replace(words="_band")
+        draw_curve(ax, layout, values, middles=middles, band=band, **look)
+        drawn.append((curve._replace(values=values), layout, middles))
+    set_axis(ax, "x", widest, curves[0].component.axes[0].name)
+    edges = np.unique(np.concatenate([layout.regular_edges for _, layout, _ in drawn]))
+    places = (edges[1:] + edges[:-1]) / 2
+    return _distance(np.array([_on_places(*each, places) for each in drawn]))
+
+
+def _along(curve: _Curve, widest: AxisLayout, shown: Range | None) -> AxisLayout:
+    """Return the layout of a curve on the axis of the widest, special cells where that has them."""
+    axis = curve.component.axes[0]
+    scale: Scale = "value" if widest.spacing == "rank" else widest.spacing
+    shown = None if widest.spacing == "rank" else shown
+    own = lay_out_axis(
+        axis, curve.component.mass, scale=scale, is_smooth=curve.is_smooth, shown=shown
+    )
+    special = tuple(each for each in widest.special if each[1] in axis.special_labels())
+    cells = [axis.labels().index(label) for _, label in special]
+    return replace(
+        own,
+        edges=widest.at(own.regular_edges),
+        cells=np.append(own.cells[: own.n_regular], cells).astype(np.intp),
+        special=special,
+    )
+
+
+def _on_places(curve: _Curve, layout: AxisLayout, middles: Array | None, places: Array) -> Array:
+    """Return the effects that count at places of the axis; NaN beyond the curve."""
+    known = curve.that_count[: layout.n_regular]
+    if middles is not None:
+        return np.asarray(np.interp(places, middles, known))
+    edges = layout.regular_edges
+    cells = np.clip(np.searchsorted(edges, places, side="right") - 1, 0, len(known) - 1)
+    return np.where((places >= edges[0]) & (places <= edges[-1]), known[cells], np.nan)
+
+
+def _widest(curves: list[_Curve]) -> Range | None:
+    """Return the range that holds those of all curves; None for all of the data."""
+    ends = []
+    for d, component in ((curve.d, curve.component) for curve in curves):
+        (feature,), (axis,) = component.features, component.axes
+        ends.append(shown_range(d, feature, axis, component.mass) or axis.bounds)
+    bounds = [curve.component.axes[0].bounds for curve in curves]
+    if ends == bounds or None in ends:
+        return None
+    known = np.array(ends)
+    return float(known[:, 0].min()), float(known[:, 1].max())
+
+
+def _draw_levels(ax: "Axes", layout: AxisLayout, curve: _Curve, i: int) -> None:
+    """Draw the effects of numbers that have levels of their own where they lie."""
+    axis = curve.component.axes[0]
+    if not all(isinstance(label, int | float) for label in axis.categories):
+        raise InvalidInputError(
+            f"{axis.name!r} is numeric in one decomposition and categorical in another, so the "
+            "curves cannot be overlaid"
         )
+    places = layout.at(np.array([float(str(label)) for label in axis.categories])).tolist()
+    special = [(centre, label) for centre, label in layout.special if label in axis.labels()]
+    values = [*curve.values[: axis.n_regular]]
+    values += [curve.values[axis.labels().index(label)] for _, label in special]
+    name = shorten(curve.called, _LONGEST_NAME)
+    ax.plot([*places, *(c for c, _ in special)], values, "o", color=MANY[i], label=name, zorder=3)
+
+
+def _draw_categories(ax: "Axes", curves: list[_Curve]) -> float:
+    """Draw a row of bars for each category, and return how far they are apart at most."""
+    first, most = curves[0], min(MOST_CATEGORIES, _MOST_BARS // len(curves))
+    _, rows, names = rows_of(first.d, first.component, first.values, most)
+    labels = first.component.axes[0].labels()
+    series, known = [], []
+    for curve in curves:
+        own = curve.component.axes[0].labels()
+        cells = [[own.index(labels[c]) for c in row if labels[c] in own] for row in rows]
+        counted = np.append(curve.that_count, np.nan)
+        alone = [each[0] if len(each) == len(row) == 1 else -1
+                 for each, row in zip(cells, rows, strict=True)]  # fmt: skip
+        values = np.append(curve.values, np.nan)
+        means = np.full(len(rows), np.nan)
+        is_known = np.array([len(each) > 0 for each in cells])
+        chosen = [np.array(each) for each in cells if each]
+        means[is_known] = means_of_rows(values, curve.component.mass, chosen)
+        bounds = None
         if curve.band is not None:
-            lower, upper = (
-                _of_names(curve, bound, names) for bound in (curve.band.lower, curve.band.upper)
-            )
-            ax.hlines(shifted, lower, upper, color=MANY[i], linewidth=1.0, zorder=2)
-    for place in places:
-        ax.axhline(place, color=FRAME, linewidth=0.4, zorder=0)
-    ax.set_yticks(places, shorten_all(names, label_letters(ax)))
-    ax.tick_params(axis="y", length=0)
-    ax.set_ylim(places[-1] + 0.6, -0.6)
-    name_below(ax, label, 44)
-    words = axis.name + left_out(axis, cells) + _only_elsewhere(curves)
-    ax.set_ylabel(fold(words, max(3 * len(names), 12), 3))
-    number_ticks(ax.xaxis, 5)
-    counted = [_of_names(curve, _that_count(curve), names) for curve in curves]
-    return _distance(np.array(counted))
-
-
-def _of_names(curve: _Curve, values: Array, names: list[str]) -> Array:
-    """Return the values of categories by name, NaN for those that a decomposition does not have."""
-    known = dict(zip(curve.component.axes[0].labels(), values, strict=True))
-    return np.array([known.get(name, np.nan) for name in names])
-
-
-def _only_elsewhere(curves: list[_Curve]) -> str:
-    """Return how many categories the first decomposition does not have, in words."""
-    axes = [curve.component.axes[0] for curve in curves]
-    known, *others = ({*axis.labels()[: axis.n_regular]} for axis in axes)
-    missing = set().union(*others) - known
-    return f", {len(missing)} only in others" if missing else ""
+            ends = (np.append(end, np.nan)[alone] for end in (curve.band.lower, curve.band.upper))
+            bounds = next(ends), next(ends)
+        known.append(counted[alone])
+        name = shorten(curve.called, _LONGEST_NAME)
+        series.append(Series(name, means, bounds, np.isfinite(known[-1])))
+    draw_grouped_bars(ax, names, series)
+    return _distance(np.array(known))

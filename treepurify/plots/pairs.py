@@ -1,57 +1,49 @@
 """The figure of a pair: a heatmap over the true cells of two features."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from treepurify.arguments import check_flag, check_number
+from treepurify.arguments import check_flag
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.grids.axis import FeatureAxis
-from treepurify.plots.axis_layout import (
-    GAP,
-    AxisLayout,
-    Scale,
+from treepurify.plots.axis_layout import GAP, AxisLayout, Scale, lay_out_axis
+from treepurify.plots.category_order import left_out, order_categories
+from treepurify.plots.curves import BAND_WORDS
+from treepurify.plots.feature_axes import (
+    MARGINAL_WIDTH,
+    add_marginal_strips,
+    has_long_labels,
+    set_axis,
 )
-from treepurify.plots.axis_ticks import has_long_labels, name_axis, set_ticks
-from treepurify.plots.bands import BAND_WORDS
-from treepurify.plots.category_order import (
-    left_out,
-    main_effect_of,
-    order_categories,
-    order_of_labels,
-)
-from treepurify.plots.data_strip import MARGINAL_WIDTH, add_marginal_strips
-from treepurify.plots.fitting import LINES_PER_LETTER, is_narrow, letters_along, lines_along
-from treepurify.plots.labels import effect_label, fold, margin_label, tick_words
-from treepurify.plots.limits import cells_that_count
-from treepurify.plots.merged_cells import (
-    MOST_CELLS_OF_PAIR,
-    CellMerging,
-    MergedAxis,
-    lay_out_merged,
-)
-from treepurify.plots.pair_lines import main_effect_along
+from treepurify.plots.labels import effect_label, ends_in_order, fold
+from treepurify.plots.limits import cells_that_count, shown_range
+from treepurify.plots.merged_cells import MergedAxis, merge_axis, merged_means, merged_sums
 from treepurify.plots.style import (
     HATCH,
     INK,
     MUTED,
-    ROUND_STEPS,
     SIGNS,
+    SIZE,
     SMALL_SIZE,
     axes_or_new,
     import_matplotlib,
+    number_ticks,
+    set_title,
     style_axes,
 )
 from treepurify.plots.terms import (
+    PairKey,
     check_scale,
     find_tensor,
     is_continuous,
+    main_effect_along,
+    main_effect_of,
+    one_key,
     output_position,
     raw_effect,
 )
-from treepurify.plots.titles import ends_in_order, set_effect_title
 from treepurify.rows.row_weights import row_quantiles
 from treepurify.spread import LEVEL, one_more_training
 from treepurify.terms import named_features
@@ -60,40 +52,24 @@ from treepurify.typing import Array, Mask
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "LEAST_OPACITY",
-    "PAIR_SIZE",
-    "LaidOutPair",
-    "color_limit",
-    "draw_pair",
-    "lay_out_pair",
-    "pair",
-]
+__all__ = ["LaidOutPair", "draw_pair", "lay_out_pair", "pair", "pair_size"]
 
-# Width and height in inches that suit the figure.
-PAIR_SIZE = (4.6, 4.0)
+# Along each feature: of more cells a person sees none.
+MOST_CELLS_OF_PAIR = 30
 _MOST_VECTOR_CELLS = 400
 # For labels of categories that stand upright below the map.
 _TURNED_LABEL_HEIGHT = 0.8
-# Of the cell of smallest mass.
-LEAST_OPACITY = 0.15
-_SHORTEST_NOTE = 14
-# In letters, about what the scale of the colours takes of the width; what the map gets at least.
-_LEGEND_LETTERS, _LEAST_MAP = 10, 0.3
-# Lines that title and names take of the height, beyond what is above and below all axes.
-_LINES_OF_NAMES = 3.0
-_LONGEST_NAME = 38
-# Of the width of the axes: the scale of the colours moves the middle of the map to the left.
-_PART_OF_TITLE = 0.85
+# Cells of less than this part of the usual mass are small, the lightest of this part of the side.
+_SPARSE, _LEAST_SIDE = 0.5, 0.5
 
 
 def pair(
     d: Decomposition,
-    key: str | tuple[str | int, str | int],
+    key: PairKey,
+    second: str | int | None = None,
     *,
     output: int | str = 0,
     before: bool = False,
-    limit: float | None = None,
     show_empty: bool = False,
     scale: Scale | tuple[Scale, Scale] = "auto",
     ax: "Axes | None" = None,
@@ -103,7 +79,7 @@ def pair(
     At most 30 intervals of each numeric feature are drawn; neighbouring ones are merged. Of
     categories, the 30 most frequent are drawn, in their natural order or, without one, by the main
     effect of the feature. The colour of a field shows the weighted mean of the effect, on the
-    margin scale; fields with fewer data are paler. Fields without data have no colour and are
+    margin scale; fields with fewer data are smaller. Fields without data have no colour and are
     hatched. The title and the colour scale leave out fields with hardly any data (see the notes of
     `main_effect`). If several trainings were purified, fields are dotted whose band (`Spread.band`)
     includes zero. Bars above and to the right show the distribution of the data. Missing values and
@@ -114,25 +90,24 @@ def pair(
     ----------
     d : Decomposition
         The decomposition.
-    key : tuple of str or int
-        The features, by name or position; the first one is drawn from left to right.
+    key, second : str, int or tuple of them
+        The features, by name or position, ``"a", "b"`` or ``("a", "b")``; the first one is drawn
+        from left to right.
     output : int or str
         The output, by position or name.
     before : bool
         Whether to draw the effect as the model stores it, shifted to mean zero, instead of
         the purified effect. A model with trees deeper than two stores no effects of pairs: then
         the pair is drawn with both main effects, and the figure says so.
-    limit : float, optional
-        Absolute effect at the ends of the colour scale, which is centred at zero. By default the
-        larger absolute end of the range in the title. Larger effects have the colour of the end.
     show_empty : bool
-        Whether to also colour fields without data, below their hatching, and to draw missing and
-        unseen values that do not occur. The title and the colour scale then count every field.
+        Whether to also colour fields without data, below their hatching. The title and the colour
+        scale then count every field.
     scale : {"auto", "value", "rank", "log"} or tuple of two of them
         Scale of numeric features, as in `main_effect`; a tuple for different scales. ``"auto"``
         decides for each feature separately.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Where to draw; a new figure by default. The scale of colours is centred at zero; change it
+        with ``ax.collections[0].set_clim``.
 
     Returns
     -------
@@ -159,73 +134,15 @@ def pair(
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
-    >>> ax = tp.plots.pair(d, ("x0", "x1"))
+    >>> ax = tp.plots.pair(d, "x0", "x1")
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('x0', 'x1')
     """
-    return draw_pair(
-        d,
-        key,
-        output=output,
-        before=before,
-        limit=limit,
-        show_empty=show_empty,
-        scale=scale,
-        ax=ax,
-    )
-
-
-def draw_pair(
-    d: Decomposition,
-    key: str | tuple[str | int, str | int],
-    *,
-    output: int | str = 0,
-    before: bool = False,
-    limit: float | None = None,
-    show_empty: bool = False,
-    scale: Scale | tuple[Scale, Scale] = "auto",
-    by_name: bool = False,
-    has_title: bool = True,
-    ax: "Axes | None" = None,
-) -> "Axes":
-    """Draw a pair; see `pair`, and `order_categories` for `by_name`."""
     check_flag("before", before)
     check_flag("show_empty", show_empty)
-    if limit is not None:
-        check_number("limit", limit, least=0, open_ends=True)
     position = output_position(d, output)
-    laid_out = lay_out_pair(
-        d, key, position, before=before, show_empty=show_empty, scale=scale, by_name=by_name
-    )
-    merged, layouts, words = laid_out.axes, laid_out.layouts, laid_out.words
-    values, mass = laid_out.values, laid_out.mass
-    counts = mass >= 0 if show_empty else cells_that_count(values, mass, [m.axis for m in merged])
-    shown = np.ix_(*(layout.cells_with_place for layout in layouts))
-    low, high = sorted(ends_in_order(values[shown], counts[shown]) or (0.0, 0.0))
-    limit = (max(-low, high) or 1.0) if limit is None else limit
-    width, height = PAIR_SIZE
-    height += _TURNED_LABEL_HEIGHT * has_long_labels(merged[0].axis)
-    ax = axes_or_new(ax, width, height)
-    mesh = _draw_cells(ax, layouts, values, mass, counts, limit)
-    style_axes(ax)
-    if not before and d.spread is not None:
-        unsure = _unsure_cells(d, laid_out, position)
-        if unsure is not None:
-            _dot_cells(ax, layouts, unsure)
-            words = f"dotted: the {BAND_WORDS} ({d.spread.n_models} trainings) includes zero"
-            words = "dotted: may be zero" if is_narrow(ax) else words
-    _name_axes(ax, merged, layouts, _part_of_map(ax))
-    add_marginal_strips(ax, layouts, (mass.sum(axis=1), mass.sum(axis=0)))
-    label = effect_label(d, position) + (" before purification" if before else "")
-    _add_colorbar(ax, mesh, label, _extend(values[(mass > 0) | show_empty], limit))
-    if has_title:
-        names = " & ".join(each.axis.name for each in merged)
-        of_what = f"the {margin_label(d, position)}" + " before purification" * before
-        set_effect_title(ax, names, of_what, (low, high), part=_PART_OF_TITLE, note=words)
-    elif words:
-        letters = max(int(letters_along(ax, "x")), _SHORTEST_NOTE)
-        ax.set_title(fold(words, letters, 3), loc="left", color=MUTED, size=SMALL_SIZE)
-    return ax
+    laid_out = lay_out_pair(d, one_key(key, second), position, before=before, scale=scale)
+    return draw_pair(laid_out, ax, show_empty=show_empty)
 
 
 class LaidOutPair(NamedTuple):
@@ -233,169 +150,172 @@ class LaidOutPair(NamedTuple):
 
     Parameters
     ----------
-    component : TensorComponent
-        The effect.
+    d, component, output
+        The decomposition, the effect and the position of the output.
     axes : tuple of MergedAxis
         How the cells along each feature are merged.
     layouts : tuple of AxisLayout
         Where the merged cells are drawn.
     values, mass : ndarray of float64, shape (n_across, n_up)
         The effect in the merged cells, and their mass.
-    is_turned : bool
-        Whether the component has the features the other way round.
-    words : str
-        What must be said of the effect, if anything.
+    label : str
+        What the numbers are.
+    unsure : ndarray of bool, shape (n_across, n_up), optional
+        Where zero lies in the band over several trainings.
     """
 
+    d: Decomposition
     component: TensorComponent
+    output: int
     axes: tuple[MergedAxis, MergedAxis]
     layouts: tuple[AxisLayout, AxisLayout]
     values: Array
     mass: Array
-    is_turned: bool
-    words: str
+    label: str
+    unsure: Mask | None
 
-    def means(self, values: Array) -> Array:
-        """Return means over the merged cells of values on those of the component, by output."""
-        turned = values.swapaxes(0, 1) if self.is_turned else values
-        mass = self.component.mass.T if self.is_turned else self.component.mass
-        return CellMerging(self.axes, mass).means(turned)
+    @property
+    def names(self) -> list[str]:
+        """Names of the features."""
+        return [merged.axis.name for merged in self.axes]
+
+    @property
+    def limit(self) -> float:
+        """The largest absolute effect in the cells that count; 1 where all are zero."""
+        counts = cells_that_count(self.values, self.mass, [each.axis for each in self.axes])
+        return float(np.abs(self.values[counts]).max(initial=0.0)) or 1.0
+
+
+def pair_size(component: TensorComponent) -> tuple[float, float]:
+    """Return the width and height in inches that suit the figure of a pair."""
+    is_turned = any(has_long_labels(axis) for axis in component.axes)
+    return SIZE[0], SIZE[1] + _TURNED_LABEL_HEIGHT * is_turned
 
 
 def lay_out_pair(
     d: Decomposition,
-    key: str | tuple[str | int, str | int],
+    key: PairKey,
     output: int,
     *,
     before: bool = False,
-    show_empty: bool = False,
     scale: Scale | tuple[Scale, Scale] = "auto",
-    by_name: bool = False,
+    most: int = MOST_CELLS_OF_PAIR,
+    like: Decomposition | None = None,
 ) -> LaidOutPair:
-    """Return what `pair` draws, and where; see there and `order_categories` for the arguments."""
+    """Return what `pair` draws, and where, of at most so many categories.
+
+    Without an order of their own they are ordered by their main effects in the decomposition that
+    this one is drawn `like`.
+    """
     scales = scale if isinstance(scale, tuple) and len(scale) == 2 else (scale, scale)
     for one_scale in scales:
         check_scale(one_scale)
     component = find_tensor(d, key, 2)
-    table, words = _values_to_draw(d, component, output, before=before)
-    is_turned = named_features(key, d.feature_names)[0] != component.features[0]
-    step = -1 if is_turned else 1
-    mass = component.mass.T if is_turned else component.mass
-    laid_out = []
-    for which, (feature, axis) in enumerate(
-        zip(component.features[::step], component.axes[::step], strict=True)
-    ):
+    table, label = _values_to_draw(d, component, output, before=before)
+    features, axes, mass = component.features, component.axes, component.mass
+    is_turned = named_features(key, d.feature_names)[0] != features[0]
+    if is_turned:
+        features, axes, mass, table = features[::-1], axes[::-1], mass.T, table.T
+    is_smooth = is_continuous(d, key)
+    merged, layouts = [], []
+    for which, (feature, axis) in enumerate(zip(features, axes, strict=True)):
         held, order = mass.sum(axis=1 - which), None
         if axis.is_categorical:
-            effects = main_effect_of(d, feature, axis, output)
-            labels = order_of_labels(d, feature)
-            order = order_categories(
-                axis, effects, held, MOST_CELLS_OF_PAIR, ordered_labels=labels, by_name=by_name
-            )
-        laid_out.append(
-            lay_out_merged(
-                d,
-                feature,
-                axis,
-                held,
-                most=MOST_CELLS_OF_PAIR,
-                scale=scales[which],
-                order=order,
-                is_smooth=is_continuous(d, key),
-                with_empty=show_empty,
-            )
-        )
-    (first, across), (second, up) = laid_out
-    merging = CellMerging((first, second), mass)
-    values = merging.means((table.T if is_turned else table)[..., None])[..., 0]
+            effects = main_effect_of(like or d, feature, axis, output)
+            ordered = d.inputs.features[feature].ordered_labels
+            order = order_categories(axis, effects, held, most, ordered)
+        shown = shown_range(d, feature, axis, held)
+        options: dict[str, Any] = {"order": order, "is_smooth": is_smooth, "shown": shown}
+        layout = lay_out_axis(axis, held, scale=scales[which], **options)
+        merged.append(merge_axis(axis, held, layout, MOST_CELLS_OF_PAIR))
+        if merged[-1].axis is not axis:
+            held = np.add.reduceat(held, merged[-1].first)
+            layout = lay_out_axis(merged[-1].axis, held, scale=layout.spacing, **options)
+        layouts.append(layout)
+    held = merged_sums(mass, merged)
+    unsure = None
+    if not before and d.spread is not None and component.features in d.spread.stacked:
+        each = np.moveaxis(d.spread.values(component.features)[..., output], 0, -1)
+        means = merged_means(each.swapaxes(0, 1) if is_turned else each, mass, merged)
+        lower, upper = one_more_training(np.moveaxis(means, -1, 0), LEVEL)
+        unsure = np.asarray((lower <= 0) & (upper >= 0) & (held > 0))
     return LaidOutPair(
-        component, (first, second), (across, up), values, merging.merged_mass(), is_turned, words
+        d,
+        component,
+        output,
+        (merged[0], merged[1]),
+        (layouts[0], layouts[1]),
+        merged_means(table, mass, merged),
+        held,
+        label,
+        unsure,
     )
 
 
-def _part_of_map(ax: "Axes") -> float:
-    """Return the part of the width of the axes that what stands next to the map leaves for it."""
-    letters = letters_along(ax, "x")
-    left = letters - _LEGEND_LETTERS - MARGINAL_WIDTH * letters
-    return max(left / letters, _LEAST_MAP)
+def draw_pair(
+    laid_out: LaidOutPair, ax: "Axes | None" = None, *, show_empty: bool = False
+) -> "Axes":
+    """Draw a pair that is laid out."""
+    values, mass, layouts = laid_out.values, laid_out.mass, laid_out.layouts
+    axes = [each.axis for each in laid_out.axes]
+    counts = mass >= 0 if show_empty else cells_that_count(values, mass, axes)
+    shown = np.ix_(*(layout.cells_with_place for layout in layouts))
+    low, high = sorted(ends_in_order(values[shown], counts[shown]) or (0.0, 0.0))
+    limit = max(-low, high) or 1.0
+    ax = axes_or_new(ax, *pair_size(laid_out.component))
+    mesh = _draw_cells(ax, laid_out, limit, show_empty=show_empty)
+    style_axes(ax)
+    notes = ["", ""]
+    if laid_out.unsure is not None and laid_out.d.spread is not None:
+        is_gap = (layouts[0].cells == GAP)[:, None] | (layouts[1].cells == GAP)
+        dotted = laid_out.unsure[np.ix_(*(layout.cells for layout in layouts))] & ~is_gap
+        _draw_patch(ax, layouts, dotted, hatch="....", edgecolor=MUTED)
+        n_models = laid_out.d.spread.n_models
+        notes[0] = f"dotted: {BAND_WORDS} ({n_models} trainings) includes zero"
+    for which, layout, axis, note in zip("xy", layouts, axes, notes, strict=True):
+        set_axis(ax, which, layout, axis.name + _left_out(axis, layout), note)  # type: ignore[arg-type]
+    add_marginal_strips(ax, layouts, (mass.sum(axis=1), mass.sum(axis=0)))
+    above, below = np.any(values[counts] > limit), np.any(values[counts] < -limit)
+    extend = "both" if above and below else "max" if above else "min" if below else "neither"
+    _add_colorbar(ax, mesh, laid_out.label, extend)
+    set_title(ax, " & ".join(laid_out.names), (low, high))
+    return ax
 
 
-def _part_above_labels(ax: "Axes") -> float:
-    """Return the part of the height of the axes that title and labels below leave for the map."""
-    turned = [each for each in ax.get_xticklabels() if each.get_rotation() > 0]
-    longest = max((len(label.get_text()) for label in turned), default=0)
-    lines = LINES_PER_LETTER * longest + _LINES_OF_NAMES
-    return max(1.0 - lines / lines_along(ax), _LEAST_MAP)
-
-
-def _name_axes(
-    ax: "Axes",
-    merged: tuple[MergedAxis, ...],
-    layouts: tuple[AxisLayout, ...],
-    part: float,
-) -> None:
-    """Set ticks and names of both axes, of whose width a part is left for the map."""
-    x, y = (each.axis for each in merged)
-    names = [
-        axis.name + left_out(axis, layout.cells[: layout.n_regular]) * axis.is_categorical
-        for axis, layout in zip((x, y), layouts, strict=True)
-    ]
-    set_ticks(ax, "x", x, layouts[0], part)
-    set_ticks(ax, "y", y, layouts[1], _part_above_labels(ax))
-    name_axis(ax, "x", names[0], layouts[0], max(int(part * _LONGEST_NAME), _SHORTEST_NOTE))
-    name_axis(ax, "y", names[1], layouts[1], 34)
+def _left_out(axis: FeatureAxis, layout: AxisLayout) -> str:
+    return left_out(axis, layout.n_regular) if axis.is_categorical else ""
 
 
 def _values_to_draw(
     d: Decomposition, component: TensorComponent, output: int, *, before: bool
 ) -> tuple[Array, str]:
-    """Return the effect in each cell, and what must be said of it, if anything."""
+    """Return the effect in each cell, and what its numbers are."""
+    values, label = component.values[..., output], effect_label(d, output)
     if not before:
-        return component.values[..., output], ""
+        return values, label
+    label += " before purification"
     raw = raw_effect(d, component)
     if raw is not None:
-        return raw[..., output], ""
-    values = component.values[..., output]
+        return raw[..., output], label
+    is_smooth = is_continuous(d, component.features)
     for which, (feature, axis) in enumerate(zip(component.features, component.axes, strict=True)):
-        is_smooth = is_continuous(d, component.features)
         main = main_effect_along(d, feature, axis, is_smooth=is_smooth)[:, output]
-        values = values + (main[:, None] if which == 0 else main)
-    return values, "main effects included: this model has no separate effects of pairs"
+        values = values + np.expand_dims(main, 1 - which)
+    # The model has no separate effects of pairs.
+    return values, f"{label}, main effects included"
 
 
-def _unsure_cells(d: Decomposition, laid_out: LaidOutPair, output: int) -> Mask | None:
-    """Return the drawn cells in whose band over several trainings zero lies; None without any."""
-    features = laid_out.component.features
-    if d.spread is None or features not in d.spread.stacked:
-        return None
-    by_cell = np.moveaxis(d.spread.values(features)[..., output], 0, -1)
-    each = np.moveaxis(laid_out.means(by_cell), -1, 0)
-    lower, upper = one_more_training(each, LEVEL)
-    return np.asarray((lower <= 0) & (upper >= 0) & (laid_out.mass > 0))
-
-
-def color_limit(values: Array, mass: Array, axes: Sequence[FeatureAxis]) -> float:
-    """Return the largest absolute effect in the cells that count; 1 where all are zero."""
-    effects = values[cells_that_count(values, mass, axes)]
-    return float(np.abs(effects).max(initial=0.0)) or 1.0
-
-
-def _draw_cells(
-    ax: "Axes",
-    layouts: tuple[AxisLayout, ...],
-    values: Array,
-    mass: Array,
-    counts: Mask,
-    limit: float,
-) -> Any:
-    across, up = layouts
+def _draw_cells(ax: "Axes", laid_out: LaidOutPair, limit: float, *, show_empty: bool) -> Any:
+    """Draw the cells, small ones where there are few data, hatched where there are none."""
+    across, up = laid_out.layouts
     is_gap = (across.cells == GAP)[:, None] | (up.cells == GAP)
     drawn = np.ix_(across.cells, up.cells)
-    is_empty = mass[drawn] <= 0
-    shown = np.ma.masked_where(is_gap | (is_empty & ~counts[drawn]), values[drawn])
-    if np.any(is_empty & ~is_gap):
-        color = MUTED if counts.all() else HATCH
-        _hatch_cells(ax, layouts, is_empty & ~is_gap, "////", color)
+    mass = laid_out.mass[drawn]
+    is_empty = (mass <= 0) & ~is_gap
+    hidden = is_gap | (is_empty & (not show_empty))
+    shown = np.ma.masked_where(hidden, laid_out.values[drawn])
+    color = MUTED if show_empty else HATCH
+    _draw_patch(ax, laid_out.layouts, is_empty, hatch="////", edgecolor=color)
     mesh = ax.pcolormesh(
         across.edges,
         up.edges,
@@ -407,64 +327,51 @@ def _draw_cells(
         rasterized=shown.size > _MOST_VECTOR_CELLS,
         zorder=1,
     )
-    opacity = np.where(is_empty, 1.0, _opacity(mass[drawn], is_empty | is_gap))
-    mesh.set_alpha(opacity.T)  # type: ignore[arg-type]
+    held = np.where(is_gap, 0.0, mass)
+    if held.any():
+        # Half of all mass is in no lighter cell.
+        usual = float(row_quantiles(held[held > 0], held[held > 0], np.array([0.5]))[0])
+        side = np.maximum(np.sqrt(np.clip(held / (_SPARSE * usual), 0.0, 1.0)), _LEAST_SIDE)
+        _draw_patch(ax, laid_out.layouts, (held > 0) & (side < 1.0), side, facecolor="white")
     return mesh
 
 
-def _opacity(mass: Array, is_left_out: Mask) -> Array:
-    """Return how opaque cells are: fully where at least half of the mass is in no lighter cell."""
-    part = np.sqrt(np.clip(mass / usual_mass(mass[~is_left_out]), 0.0, 1.0))
-    return np.asarray(LEAST_OPACITY + (1.0 - LEAST_OPACITY) * part)
-
-
-def usual_mass(mass: Array) -> float:
-    """Return the mass of a cell such that half of all mass is in no lighter one; 1 without any."""
-    held = mass[mass > 0]
-    return float(row_quantiles(held, held, np.array([0.5]))[0]) if held.size else 1.0
-
-
-def _dot_cells(ax: "Axes", layouts: tuple[AxisLayout, ...], unsure: Mask) -> None:
-    """Draw a dot in each chosen cell."""
-    across, up = layouts
-    is_gap = (across.cells == GAP)[:, None] | (up.cells == GAP)
-    drawn = unsure[np.ix_(across.cells, up.cells)] & ~is_gap
-    if drawn.any():
-        _hatch_cells(ax, layouts, drawn, "....", MUTED)
-
-
-def _hatch_cells(
-    ax: "Axes", layouts: tuple[AxisLayout, ...], chosen: Mask, hatch: str, color: str
+def _draw_patch(
+    ax: "Axes",
+    layouts: tuple[AxisLayout, AxisLayout],
+    chosen: Mask,
+    side: Array | None = None,
+    **look: Any,
 ) -> None:
-    """Hatch cells as one patch, with a rectangle for each run of them along the second axis."""
+    """Draw one patch over the chosen cells; of a part of the side, over what is left of them."""
+    if not chosen.any():
+        return
     across, up = layouts
-    ends = np.diff(np.pad(chosen, ((0, 0), (1, 1))).astype(np.int8), axis=1)
-    column, bottom = np.nonzero(ends == 1)
-    top = np.nonzero(ends == -1)[1]
+    column, row = np.nonzero(chosen)
     left, right = across.edges[column], across.edges[column + 1]
-    low, high = up.edges[bottom], up.edges[top]
-    corners = [(left, low), (right, low), (right, high), (left, high), (left, low)]
+    low, high = up.edges[row], up.edges[row + 1]
+    rings = [_corners(left, right, low, high)]
+    if side is not None:
+        # The inner ring runs the other way round, and so is a hole.
+        dx, dy = ((1.0 - side[chosen]) / 2 * size for size in (right - left, high - low))
+        rings.append(_corners(left + dx, right - dx, low + dy, high - dy)[:, ::-1])
     path = import_matplotlib("path").Path
     codes = [path.MOVETO, path.LINETO, path.LINETO, path.LINETO, path.CLOSEPOLY]
+    corners = np.concatenate(rings)
     patch = import_matplotlib("patches").PathPatch(
-        path(np.array(corners).transpose(2, 0, 1).reshape(-1, 2), codes * len(column)),
-        facecolor="none",
-        edgecolor=color,
-        hatch=hatch,
-        linewidth=0,
-        zorder=2,
+        path(corners.reshape(-1, 2), codes * len(corners)),
+        **{"facecolor": "none", "linewidth": 0, "zorder": 2, **look},
     )
-    patch.set_rasterized(len(column) > _MOST_VECTOR_CELLS)
-    # The heatmap below has the limits; to find them in a path of many corners takes seconds.
+    patch.set_rasterized(chosen.size > _MOST_VECTOR_CELLS)
+    # The heatmap has the limits; to find them in a path of many corners takes seconds.
     patch.set_in_layout(False)
     ax.add_artist(patch)
 
 
-def _extend(values: Array, limit: float) -> str:
-    above, below = bool(np.any(values > limit)), bool(np.any(values < -limit))
-    return {(True, True): "both", (True, False): "max", (False, True): "min"}.get(
-        (above, below), "neither"
-    )
+def _corners(left: Array, right: Array, low: Array, high: Array) -> Array:
+    """Return the corners of rectangles and the first again, shape (n, 5, 2)."""
+    across = np.stack([left, right, right, left, left], axis=1)
+    return np.stack([across, np.stack([low, low, high, high, low], axis=1)], axis=2)
 
 
 def _add_colorbar(ax: "Axes", mesh: Any, label: str, extend: str) -> None:
@@ -473,10 +380,6 @@ def _add_colorbar(ax: "Axes", mesh: Any, label: str, extend: str) -> None:
     if bar.solids is not None:
         bar.solids.set_rasterized(True)
     bar.outline.set_visible(False)
-    bar.locator = import_matplotlib("ticker").MaxNLocator(
-        5, symmetric=True, steps=[*ROUND_STEPS, 10]
-    )
-    bar.formatter = import_matplotlib("ticker").FuncFormatter(tick_words)
-    letters = max(int(letters_along(ax, "y")), _SHORTEST_NOTE)
-    bar.set_label(fold(label, min(letters, 34)), color=INK, size=SMALL_SIZE)
+    number_ticks(bar.ax.yaxis)
+    bar.set_label(fold(label, 28, 3), color=INK, size=SMALL_SIZE)
     bar.ax.tick_params(colors=MUTED, labelcolor=INK, labelsize=SMALL_SIZE, length=0)

@@ -11,27 +11,24 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
-from treepurify.plots.axis_ticks import turned_labels_along
 from treepurify.plots.category_order import order_categories
-from treepurify.plots.data_strip import add_data_strip
-from treepurify.plots.fitting import is_narrow, letters_along
-from treepurify.plots.labels import fold, scale_words, shorten_all
+from treepurify.plots.feature_axes import add_data_strip
+from treepurify.plots.labels import ends_in_order, scale_words
 from treepurify.plots.limits import cells_that_count
 from treepurify.plots.ratio_axis import add_ratio_axis, has_ratio_axis
 from treepurify.plots.style import (
     AFTER,
-    DATA,
     FRAME,
     INK,
     MANY,
-    MUTED,
+    SIZE,
     axes_or_new,
     legend_above,
     number_ticks,
+    set_title,
     style_axes,
 )
 from treepurify.plots.terms import check_scale
-from treepurify.plots.titles import ends_in_order, range_words, set_fitting_title
 from treepurify.profiles.feature_profile import FeatureProfile
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Mask
@@ -41,12 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["profile"]
 
-_STRIP = 0.14
 _SURE = 1.96
-_LABEL_WIDTH = 0.42
 _MOST_CATEGORIES = 24
-_MOST_LEVEL_LABELS = 8
-_LONGEST_CENTRED = 24
 _SPECIAL = ("other", "missing")
 
 
@@ -118,20 +111,19 @@ def profile(
     if not is_line:
         by = profile.partial_dependence if effects is None else _main_effect(effects, profile)
         shown = _in_order(profile, by[:, k])
-    axis = FeatureAxis(shown.feature, None, shown.labels)
     if is_line:
         axis, layout = _along(shown, scale)
         special = [centre for centre, _ in layout.special]
-        places = np.concatenate([shown.points[np.isfinite(shown.points)], special])
+        places = np.concatenate([layout.at(shown.points[np.isfinite(shown.points)]), special])
         # A missing value has no neighbour.
         is_apart = np.isnan(shown.points)
     else:
+        axis = FeatureAxis(shown.feature, None, shown.labels)
+        layout = lay_out_axis(axis)
         # Categories have no order.
-        places, is_apart = (
-            np.arange(len(shown.points)) * 1.0,
-            np.ones(len(shown.points), dtype=np.bool_),
-        )
-    ax = axes_or_new(ax, max(5.8, 1.6 + _LABEL_WIDTH * len(places) * (not is_line)), 3.6)
+        places = np.arange(len(shown.points)) * 1.0
+        is_apart = np.ones(len(places), dtype=np.bool_)
+    ax = axes_or_new(ax, SIZE[0], SIZE[1] if is_line else SIZE[1] + 0.8)
     if curves:
         for line in shown.curves[:, :, k]:
             style = {"color": FRAME, "linewidth": 0.7, "zorder": 1}
@@ -154,26 +146,18 @@ def profile(
         ax.vlines(places, *ends, color=MANY[1], linewidth=1.0, zorder=2)
     style_axes(ax)
     ax.set_ylabel(_words(profile, k))
-    number_ticks(ax.yaxis, 6)
-    if is_line:
-        add_data_strip(ax, axis, layout, shown.share)
-    else:
-        _draw_shares(ax, shown, places)
-        _name_categories(ax, shown, places, len(profile.labels))
+    number_ticks(ax.yaxis)
+    n_known, n_shown = len(profile.labels), len(shown.labels)
+    some = f" ({n_shown} of {n_known} categories)" if n_shown < n_known else ""
+    add_data_strip(ax, layout, profile.feature + some, shown.share)
     if profile.scale == "margin" and has_ratio_axis(ax, profile.link):
         add_ratio_axis(ax, profile.link, of_sums=True)
-    legend_above(ax, 2)
-    _set_title(ax, shown, axis, k)
+    legend_above(ax, 3)
+    means = shown.predicted[:, k]
+    ends = ends_in_order(means, cells_that_count(means, shown.share, [axis]))
+    is_margin = profile.scale == "margin"
+    set_title(ax, f"Mean {_words(profile, k)} along {profile.feature}", ends, signed=is_margin)
     return ax
-
-
-def _set_title(ax: "Axes", profile: FeatureProfile, axis: FeatureAxis, output: int) -> None:
-    """Write above the axes from where to where the mean prediction of the rows goes."""
-    means = profile.predicted[:, output]
-    ends = ends_in_order(means, cells_that_count(means, profile.share, [axis]))
-    reach = "" if ends is None else range_words(*ends, signed=profile.scale == "margin")
-    whole = f"Mean {_words(profile, output)} along {profile.feature}"
-    set_fitting_title(ax, whole, profile.feature, reach)
 
 
 def _along(profile: FeatureProfile, scale: Scale) -> tuple[FeatureAxis, AxisLayout]:
@@ -237,7 +221,7 @@ def _in_order(profile: FeatureProfile, by: Array) -> FeatureProfile:
         by[regular],
         profile.share[regular],
         most,
-        ordered_labels=profile.ordered_labels,
+        profile.ordered_labels,
     )
     kept = np.concatenate([regular[order], special]).astype(np.intp)
     observed, error = (
@@ -285,37 +269,6 @@ def _draw_observed(ax: "Axes", profile: FeatureProfile, places: Array) -> None:
         zorder=4,
         label="observed",
     )
-
-
-def _draw_shares(ax: "Axes", profile: FeatureProfile, places: Array) -> None:
-    """Draw the shares of the rows as bars in a strip below the curves."""
-    strip = ax.inset_axes((0.0, 0.0, 1.0, _STRIP), zorder=0)
-    gaps = np.diff(np.sort(places))
-    width = 0.8 * float(gaps[gaps > 0].min(initial=1.0)) if len(places) > 1 else 0.8
-    width = max(width, 0.008 * (float(np.ptp(places)) or 1.0))
-    strip.bar(places, profile.share, width=width, color=DATA)
-    strip.set_ylim(0, 1.05 * float(profile.share.max()))
-    strip.set_axis_off()
-    low, high = ax.get_ylim()
-    ax.set_ylim(low - _STRIP / (1 - _STRIP) * (high - low), high)
-    strip.set_xlim(ax.get_xlim())
-    ax.tick_params(axis="x", colors=MUTED, labelcolor=INK)
-
-
-def _name_categories(ax: "Axes", profile: FeatureProfile, places: Array, n_categories: int) -> None:
-    n_labels = len(profile.labels)
-    step = -(-n_labels // max(turned_labels_along(ax), 1))
-    letters = int(letters_along(ax, "x"))
-    labels = shorten_all(profile.labels[::step], 12 if is_narrow(ax) else 18)
-    turned = len(labels) > _MOST_LEVEL_LABELS or max(map(len, labels)) > _MOST_LEVEL_LABELS
-    angle, side = (40, "right") if turned else (0, "center")
-    ax.set_xticks(places[::step], labels, rotation=angle, ha=side)
-    some = f" ({n_labels} of {n_categories} categories)" if n_labels < n_categories else ""
-    some += f" ({len(labels)} of {n_labels} labels shown)" if step > 1 else ""
-    words = fold(profile.feature + some, min(letters, 38))
-    # A long name, centred, could reach beyond the figure: from the end there is more space.
-    is_long = max(map(len, words.split("\n"))) > _LONGEST_CENTRED
-    ax.set_xlabel(words, loc="right" if is_long else "center")
 
 
 def _words(profile: FeatureProfile, output: int) -> str:

@@ -5,30 +5,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treepurify.decomposition import Decomposition
-from treepurify.links import Link
-from treepurify.plots.bands import BAND_WORDS
-from treepurify.plots.fitting import is_narrow, rows_along
-from treepurify.plots.labels import (
-    fold,
-    margin_label,
-    number_words,
-    scale_words,
-    shorten_all,
-    signed_words,
-)
+from treepurify.plots.curves import BAND_WORDS
+from treepurify.plots.labels import fold, margin_label, number_words, numbers_alike, scale_words
+from treepurify.plots.ratio_axis import add_response_axis, response_words
 from treepurify.plots.row_parts import Parts, largest_parts
 from treepurify.plots.style import (
     DOWN,
     FRAME,
     INK,
-    LABEL_SIZE,
     MUTED,
-    SMALL_SIZE,
+    SIZE,
     UP,
     axes_or_new,
-    import_matplotlib,
     name_below,
     number_ticks,
+    row_height,
     style_axes,
     write_next_to,
 )
@@ -38,19 +29,7 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["add_response_axis", "waterfall"]
-
-# Lines of text that belong to no bar.
-_LINES_OF_REST = 6
-# Letters of a label next to narrow axes.
-_NARROW_LABEL = 16
-# Links by which the response of one output follows from its own margin, strictly increasing.
-_PROBABILITIES = ("logit", "cloglog", "sigmoid")
-_AMOUNTS = ("log", "log1p", "softplus", "sqrt")
-_KNOWN = (*_PROBABILITIES, *_AMOUNTS)
-_CHANCES = np.array([0.0001, 0.001, 0.01, 0.05, *np.arange(1, 10) / 10, 0.95, 0.99, 0.999, 0.9999])
-_LEAST_DISTANCE = 0.12
-_HALVINGS = 80
+__all__ = ["draw_steps", "waterfall"]
 
 
 def waterfall(
@@ -86,7 +65,7 @@ def waterfall(
     output : int or str
         The output, by position or name.
     top : int
-        Number of bars, fewer if the axes are low. All other parts are one more bar, or two (main
+        Number of bars. All other parts are one more bar, or two (main
         effects and interactions) if together they are larger than the smallest bar.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
@@ -98,8 +77,7 @@ def waterfall(
     Raises
     ------
     InvalidInputError
-        If `row` is not one row, there is no row `index`, `top` is less than
-        one, or `level` does not lie between 0 and 1.
+        If `row` is not one row, there is no row `index`, or `top` is less than one.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -119,137 +97,58 @@ def waterfall(
     ['x0 = 1', 'x1 = 1', 'x0 & x1 = 1, 1', 'mean prediction']
     """
     position = output_position(d, output)
-    top = rows_along(ax, top, _LINES_OF_REST)
     names, values, bounds = largest_parts(d, row, index, parts, position, top)
-    start = float(d.intercept[position])
-    ends = start + np.cumsum(values[::-1])[::-1]
-    starts = ends - values
-    is_small = ax is not None and is_narrow(ax)
-    labels = shorten_all(names, _NARROW_LABEL) if is_small else [fold(name, 40) for name in names]
+    n, start = len(names), float(d.intercept[position])
+    joints = start + np.append(np.cumsum(values[::-1])[::-1], 0.0)
+    starts = joints[1:]
+    labels = [fold(name, 40) for name in names]
     # Two lines of a label need more space than one.
-    row_height = 0.38 if any("\n" in label for label in labels) else 0.3
-    ax = axes_or_new(ax, 5.6, max(row_height * len(names) + 1.1, 1.8))
-    places = np.arange(len(names))
-    colors = [UP if value >= 0 else DOWN for value in values]
-    ax.barh(places, values, left=starts, height=0.66, color=colors, zorder=2)
-    tips = np.maximum(starts, ends)
-    if bounds is not None:
-        ax.hlines(places, *(starts + bounds), color="black", linewidth=1.1, zorder=3)
-        tips = np.fmax(tips, starts + bounds[1])
-    joints = np.append(ends, start)
-    for place in range(len(names)):
-        low = place + 1 if place + 1 < len(names) else len(names)
-        ax.plot([joints[place + 1]] * 2, [place, low], color=FRAME, linewidth=1, zorder=1)
-    ax.plot([start], [len(names)], marker="o", markersize=5, color=MUTED, zorder=3)
+    n_lines = sum(1 + 0.3 * ("\n" in label) for label in labels)
+    ax = axes_or_new(ax, SIZE[0], row_height(int(n_lines) + 1))
+    places = np.arange(n)
+    low, high = draw_steps(ax, places, starts, values, bounds)
+    ax.vlines(joints[1:], places, places + 1, color=FRAME, linewidth=1, zorder=1)
+    ax.plot([start], [n], marker="o", markersize=5, color=MUTED, zorder=3)
     style_axes(ax)
-    reach = float(np.ptp(np.concatenate([starts, ends, [start]]))) or 1.0
-    lowest = np.minimum(starts, ends)
-    if bounds is not None:
-        lowest = np.fmin(lowest, starts + bounds[0])
-    lower, upper = lowest.min(initial=start), tips.max(initial=start)
-    for place, value in enumerate(values):
-        write_next_to(ax, signed_words(value), (tips[place], place))
-    write_next_to(ax, number_words(start, 4), (start, len(names)), 6)
+    write_next_to(ax, number_words(start, 4), (start, n), 6)
     # Next to the longest names the axes are so narrow that a number takes a fifth of them.
-    ax.set_xlim(lower - 0.04 * reach, upper + 0.28 * reach)
-    ax.set_yticks(np.arange(len(names) + 1), [*labels, _start_words(d)])
+    ax.set_xlim(low - 0.04 * (high - low), high + 0.28 * (high - low))
+    # Effects start from no mean response on another scale.
+    ax.set_yticks(np.arange(n + 1), [*labels, f"mean {scale_words(d.link)}"])
     ax.tick_params(axis="y", length=0)
-    reached = float(ends[0]) if len(ends) else start
-    response = "" if is_small else _response_words(d, position, reached)
+    reached = float(joints[0])
+    response = response_words(d, position, reached)
     # In one line the two would be longer than the half of the axes that has space for them.
     highest, middle = (-1.75, -1.1) if response else (-1.15, -0.75)
-    ax.set_ylim(len(names) + 0.6, highest)
-    number_ticks(ax.xaxis, 5)
-    ax.plot([start] * 2, [len(names), len(names) + 0.6], color=MUTED, linewidth=1.2, zorder=1)
+    ax.set_ylim(n + 0.6, highest)
+    number_ticks(ax.xaxis)
+    ax.plot([start] * 2, [n, n + 0.6], color=MUTED, linewidth=1.2, zorder=1)
     ax.plot([reached] * 2, [highest, 0], color=INK, linewidth=1.2, zorder=1)
     said = f"this row {number_words(reached, 4)}" + response.replace(" ", "\n", 1)
-    write_next_to(ax, said, (reached, middle), -6 if reached > (lower + upper) / 2 else 6)
+    write_next_to(ax, said, (reached, middle), -6 if reached > (low + high) / 2 else 6)
     lines = "" if bounds is None else f" (lines: {BAND_WORDS})"
     name_below(ax, margin_label(d, position) + lines)
-    if not is_small:
-        add_response_axis(ax, d, position)
+    add_response_axis(ax, d, position)
     return ax
 
 
-def _start_words(d: Decomposition) -> str:
-    """Return what effects start from: on another scale its response is no mean response."""
-    return f"mean {scale_words(d.link)}"
+def draw_steps(
+    ax: "Axes", places: Array, starts: Array, values: Array, bounds: Array | None
+) -> tuple[float, float]:
+    """Draw bars that add up, red where they raise a sum, and return from where to where they go.
 
-
-def add_response_axis(ax: "Axes", d: Decomposition, output: int) -> None:
-    """Write the response above the margins of the x axis, where it follows from them alone.
-
-    Parameters
-    ----------
-    ax : matplotlib Axes
-        Axes whose limits are set.
-    d : Decomposition
-        The decomposition.
-    output : int
-        Position of the output.
+    Each has its number next to it, and a line between the `bounds` of its end, shape (2, n).
     """
-    link = d.link
-    if link.name not in _KNOWN:
-        return
-    low, high = ax.get_xlim()
-    responses = _ticks(link, low, high)
-    margins = _margins_of(link, responses, low, high)
-    kept = _apart(margins, responses, high - low)
-    if len(kept) < 2:
-        return
-    top = ax.secondary_xaxis("top")
-    top.set_xticks(margins[kept], [number_words(responses[k], 4) for k in kept])
-    top.spines["top"].set(color=FRAME, linewidth=0.8)
-    top.tick_params(colors=MUTED, labelcolor=INK, labelsize=SMALL_SIZE, length=3, width=0.8)
-    top.set_xlabel(_words(d, output), loc="right", color=INK, size=LABEL_SIZE)
-
-
-def _response_words(d: Decomposition, output: int, margin: float) -> str:
-    """Return the response in brackets, empty where it does not follow from this margin alone."""
-    if d.link.name not in _KNOWN:
-        return ""
-    response = float(d.link.inverse(np.array([margin]))[0])
-    return f" ({_words(d, output)}: {number_words(response, 3)})"
-
-
-def _words(d: Decomposition, output: int) -> str:
-    if d.link.name in _PROBABILITIES:
-        name = d.output_names[output]
-        if name in ("margin", "prediction"):
-            return "probability"
-        return f"probability of {name if name.startswith('class ') else f'class {name}'}"
-    return "prediction"
-
-
-def _ticks(link: Link, low: float, high: float) -> Array:
-    """Return round responses between those of two margins."""
-    least, most = link.inverse(np.array([low, high])).tolist()
-    candidates = _CHANCES
-    if link.name in _AMOUNTS:
-        candidates = import_matplotlib("ticker").MaxNLocator(8).tick_values(least, most)
-        # On a curve the small ones lie far apart, and the large ones close together.
-        scale = max(abs(least), abs(most))
-        powers = scale * 10.0 ** -np.arange(4)
-        digits = 10.0 ** np.floor(np.log10(np.maximum(powers, 1e-300)))
-        candidates = np.union1d(candidates, np.outer(digits, (1, 2, 5)).ravel())
-    return np.asarray(candidates[(candidates > least) & (candidates < most)])
-
-
-def _margins_of(link: Link, responses: Array, low: float, high: float) -> Array:
-    """Return the margins with these responses, by bisection: the link knows one direction."""
-    below, above = np.full(len(responses), low), np.full(len(responses), high)
-    for _ in range(_HALVINGS):
-        middle = (below + above) / 2
-        is_low = link.inverse(middle) < responses
-        below, above = np.where(is_low, middle, below), np.where(is_low, above, middle)
-    return np.asarray((below + above) / 2)
-
-
-def _apart(margins: Array, responses: Array, width: float) -> list[int]:
-    """Return which ticks to keep: none too close to another, the roundest first."""
-    roundness = [len(f"{response:.6g}".rstrip("0")) for response in responses]
-    kept: list[int] = []
-    for k in sorted(range(len(margins)), key=lambda k: (roundness[k], abs(k - len(margins) / 2))):
-        if all(abs(margins[k] - margins[other]) >= _LEAST_DISTANCE * width for other in kept):
-            kept.append(k)
-    return sorted(kept)
+    ends = starts + values
+    colors = [UP if value >= 0 else DOWN for value in values]
+    ax.barh(places, values, left=starts, height=0.66, color=colors, zorder=2)
+    low, high = np.minimum(starts, ends), np.maximum(starts, ends)
+    if bounds is not None:
+        ax.hlines(places, *(starts + bounds), color="black", linewidth=1.1, zorder=3)
+        low, high = np.fmin(low, starts + bounds[0]), np.fmax(high, starts + bounds[1])
+    for place, tip, words in zip(places, high, numbers_alike(values, signed=True), strict=True):
+        write_next_to(ax, words, (float(tip), float(place)))
+    if not len(values):
+        return 0.0, 1.0
+    lowest, highest = float(low.min()), float(high.max())
+    return lowest, highest if highest > lowest else lowest + 1.0

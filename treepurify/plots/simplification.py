@@ -79,7 +79,7 @@ def simplification(
     if not whole:
         near = max(limit - simple.model_loss, table["loss"].max() * 1e-3)
         table = table[table["loss"] <= simple.model_loss + _MOST_TIMES * near]
-    ax = axes_or_new(ax, 4.8, 3.0)
+    ax = axes_or_new(ax)
     error = np.nan_to_num(table["rise_error"].to_numpy() * abs(simple.model_loss))
     counts, losses = table["n_effects"].to_numpy(), table["loss"].to_numpy()
     if error.any():
@@ -107,7 +107,7 @@ def simplification(
     style_axes(ax)
     ax.set_xlabel("number of effects")
     ax.set_ylabel(loss_words(simple.loss))
-    number_ticks(ax.xaxis, 5, of="counts")
-    number_ticks(ax.yaxis, 5)
+    number_ticks(ax.xaxis, "counts")
+    number_ticks(ax.yaxis)
     legend_above(ax, 2)
     return ax

@@ -6,30 +6,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from treepurify.arguments import check_result, check_whole
-from treepurify.components import Component, TensorComponent, is_drawable
+from treepurify.components import TensorComponent, is_drawable
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.plots.labels import effect_label, shorten_all, with_minus
-from treepurify.plots.library import LABEL_SIZE, SMALL_SIZE, import_matplotlib, text_size
-from treepurify.plots.main_effects import main_effect
-from treepurify.plots.pairs import draw_pair
-from treepurify.plots.style import INK, MUTED
-from treepurify.plots.terms import output_position
-from treepurify.plots.titles import text_width
+from treepurify.plots.main_effects import draw_main_effect
+from treepurify.plots.pairs import draw_pair, lay_out_pair
+from treepurify.plots.style import INK, LABEL_SIZE, MUTED, SMALL_SIZE, import_matplotlib
+from treepurify.plots.terms import find_tensor, output_position
 from treepurify.terms import same_digits
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["summary"]
 
-# In inches: as wide as the text of a page of A4 or Letter, and as high with four rows.
-_WIDTH, _ROW_HEIGHT = 7.2, 2.3
-# Letters of the titles of panels in one row, and the part of a panel's width that a title has.
-_LONGEST_TITLES, _PART_OF_PANEL = range(72, 16, -8), 0.75
+# In inches, the height with three rows.
+_WIDTH, _ROW_HEIGHT = 9.0, 8.0 / 3
+# Letters of the titles of panels in one row, and categories of a panel.
+_LETTERS_OF_TITLES, _MOST_CATEGORIES = 90, 6
 # Of the usual size of texts.
-_FONT_PART = 0.75
+_FONT_PART = 0.8
 _MOST_COLUMNS = 4
 
 
@@ -40,14 +38,14 @@ def summary(
     top: int = 9,
     columns: int = 3,
     output: int | str = 0,
-) -> list["Axes"]:
+) -> "Figure":
     """Draw the leading effects of a model in one figure, each in a panel.
 
     Main effects are curves or bars, with the distribution of the data next to them; pairs are
     heatmaps. Each panel has a suitable scale, on the margin scale of the model, and a title with
     the size and the share of the effect over all outputs, as `Decomposition.importance` has them.
-    The figure has the width of the text of a printed page; save it with
-    ``ax[0].figure.savefig("model.pdf")``.
+    Of a feature with many categories, the six most frequent are drawn. Save the figure with
+    ``savefig("model.pdf")``.
 
     Parameters
     ----------
@@ -65,8 +63,8 @@ def summary(
 
     Returns
     -------
-    list of matplotlib Axes
-        The panels, of one new figure.
+    matplotlib Figure
+        A new figure, with one panel per effect in ``figure.axes``.
 
     Raises
     ------
@@ -87,7 +85,7 @@ def summary(
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
-    >>> [ax.get_title(loc="left") for ax in tp.plots.summary(d)]
+    >>> [ax.get_title(loc="left") for ax in tp.plots.summary(d).axes]
     ['x0: 0.250 (33%)', 'x1: 0.250 (33%)', 'x0 & x1: 0.250 (33%)']
     """
     check_result("d", d, Decomposition)
@@ -101,10 +99,11 @@ def summary(
         raise InvalidInputError("this decomposition has no effect of one or two features to draw")
     columns = min(columns, len(shown))
     n_rows = -(-len(shown) // columns)
-    panels: list[Axes] = []
     pyplot = import_matplotlib("pyplot")
     # Outside of the settings below: the first figure of a notebook switches drawing on, for good.
-    figure = pyplot.figure(figsize=(_WIDTH, _ROW_HEIGHT * n_rows), layout="constrained")
+    figure: Figure = pyplot.figure(figsize=(_WIDTH, _ROW_HEIGHT * n_rows), layout="constrained")
+    names = shorten_all(map(d.term_name, shown), _LETTERS_OF_TITLES // columns - 12)
+    numbers = _size_words(d, shown)
     with pyplot.rc_context({"font.size": _FONT_PART * pyplot.rcParams["font.size"]}):
         label = effect_label(d, position)
         figure.suptitle(f"{label[0].upper()}{label[1:]}", color=INK)
@@ -112,50 +111,34 @@ def summary(
         if not np.isnan(d.ranking.by_effect[shown[0]].share):
             words += " and share of the variance, by covariance"
         words += " of each effect. Each panel has its own scale."
-        figure.supxlabel(words, color=MUTED, size=text_size("axes.labelsize", SMALL_SIZE))
-        size = text_size("axes.labelsize", LABEL_SIZE)
-        titles = _panel_titles(d, shown, columns, size)
-        for place, (subset, title) in enumerate(zip(shown, titles, strict=True)):
+        figure.supxlabel(words, color=MUTED, size=SMALL_SIZE)
+        for place, (subset, name) in enumerate(zip(shown, names, strict=True)):
             ax = figure.add_subplot(n_rows, columns, place + 1)
             if len(subset) == 1:
-                main_effect(d, subset[0], output=position, before=False, ax=ax)
-                ax.set_title("")
+                table = find_tensor(d, subset[0], 1)
+                most = _MOST_CATEGORIES
+                draw_main_effect(ax, d, table, position, before=False, most=most)
+                # One title says for all panels what the numbers are.
+                (ax.set_xlabel if table.axes[0].is_categorical else ax.set_ylabel)("")
             else:
-                draw_pair(d, (subset[0], subset[1]), output=position, has_title=False, ax=ax)
-            ax.set_title(title, loc="left", color=INK, size=size)
-            _leave_out_name(ax, d.components[subset])
-            panels.append(ax)
-    return panels
+                key = (subset[0], subset[1])
+                draw_pair(lay_out_pair(d, key, position, most=_MOST_CATEGORIES), ax)
+                # The scale of the colours is the last of the axes next to a map.
+                ax.child_axes[-1].set_ylabel("")
+            ax.set_title("")
+            ax.set_title(f"{name}: {numbers[subset]}", loc="left", color=INK, size=LABEL_SIZE)
+    return figure
 
 
-def _panel_titles(
-    d: Decomposition, shown: Sequence[Subset], columns: int, size: str | float
-) -> list[str]:
-    """Return names, sizes and shares of effects, shortened to the width of a panel."""
-    names, lines = [d.term_name(s) for s in shown], [d.ranking.by_effect[s] for s in shown]
-    write = same_digits([line.size for line in lines])
-    numbers = [
-        write(line.size) + ("" if np.isnan(line.share) else with_minus(f" ({line.share:z.0%})"))
-        for line in lines
-    ]
-    points = _PART_OF_PANEL * 72.0 * _WIDTH / columns
-    for letters in _LONGEST_TITLES:
-        short = shorten_all(names, letters // columns)
-        titles = [f"{name}: {size}" for name, size in zip(short, numbers, strict=True)]
-        if max(text_width(title, size) for title in titles) <= points:
-            break
-    return titles
-
-
-def _leave_out_name(ax: "Axes", component: Component) -> None:
-    """Take away what the numbers of a panel are, which one title says for all."""
-    if len(component.features) == 2:
-        # The scale of the colours is the last of the axes next to a map.
-        ax.child_axes[-1].set_ylabel("")
-    elif isinstance(component, TensorComponent) and component.axes[0].is_categorical:
-        ax.set_xlabel("")
-    else:
-        ax.set_ylabel("")
+def _size_words(d: Decomposition, shown: Sequence[Subset]) -> dict[Subset, str]:
+    """Return sizes and shares of effects."""
+    lines = {subset: d.ranking.by_effect[subset] for subset in shown}
+    write = same_digits([line.size for line in lines.values()])
+    return {
+        subset: write(line.size)
+        + ("" if np.isnan(line.share) else with_minus(f" ({line.share:z.0%})"))
+        for subset, line in lines.items()
+    }
 
 
 def _leading_effects(d: Decomposition, top: int, orders: Collection[int]) -> list[Subset]:

@@ -1,27 +1,38 @@
-"""What the figures ask of a decomposition: a component, an output, the effect before."""
+"""What the figures ask of a decomposition: a component, an output, effects on other cells."""
 
 from collections.abc import Mapping
 from typing import Any, get_args
 
+import numpy as np
+
 from treepurify.arguments import brief, check_choice, check_result, read_output
 from treepurify.comparing.apparent import apparent_values
-from treepurify.components import TensorComponent, tabulate
+from treepurify.components import TensorComponent, tabulate, values_on_cells
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
+from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import Scale
 from treepurify.typing import Array
 
 __all__ = [
     "Key",
+    "PairKey",
     "check_named_results",
     "check_scale",
     "find_tensor",
     "is_continuous",
+    "main_effect_along",
+    "main_effect_of",
+    "means_along",
+    "one_key",
     "output_position",
     "raw_effect",
 ]
 
 Key = str | int | tuple[str | int, ...]
+PairKey = str | int | tuple[str | int, str | int]
+# The weight of a cell without data relative to those with data: none, unless it is alone.
+_LEAST_WEIGHT = 1e-150
 
 
 def find_tensor(d: Decomposition, key: Key, size: int) -> TensorComponent:
@@ -92,3 +103,41 @@ def raw_effect(d: Decomposition, component: TensorComponent) -> Array | None:
     where the model carries no such effect; None where no effect before purification is known.
     """
     return apparent_values(d, component.features)
+
+
+def one_key(key: PairKey, second: str | int | None) -> Any:
+    """Return the key of a pair that is given as one name, as two names, or as a tuple of them."""
+    return key if second is None else (key, second)
+
+
+def main_effect_of(d: Decomposition, feature: int, axis: FeatureAxis, output: int) -> Array:
+    """Return the main effect on each cell of an axis of categories; NaN where it is not known."""
+    main = d.components.get((feature,))
+    table = None if main is None else tabulate(main, d.inputs)
+    if table is None:
+        return np.full(axis.n_cells, np.nan)
+    known = dict(zip(table.axes[0].labels(), table.values[:, output], strict=True))
+    return np.array([known.get(label, np.nan) for label in axis.labels()])
+
+
+def main_effect_along(
+    d: Decomposition, feature: int, axis: FeatureAxis, *, is_smooth: bool
+) -> Array:
+    """Return the main effect on the cells of an axis of a pair, shape (n_cells, n_outputs)."""
+    main = d.components.get((feature,))
+    if main is None:
+        return np.zeros((axis.n_cells, d.n_outputs))
+    if not isinstance(main, TensorComponent) or is_smooth:
+        return np.asarray(values_on_cells(main, d.inputs, (axis,)))
+    return means_along(main, main.values, axis)
+
+
+def means_along(main: TensorComponent, values: Array, axis: FeatureAxis) -> Array:
+    """Return means over the cells of an axis of a pair, whose cells may be the larger ones."""
+    inside = main.axes[0].cells_in(axis)
+    # A cell without data still has an effect, which counts where it is alone.
+    weight = np.maximum(main.mass, _LEAST_WEIGHT)
+    held = np.bincount(inside, weight, minlength=axis.n_cells)
+    sums = np.zeros((axis.n_cells, values.shape[1]))
+    np.add.at(sums, inside, weight[:, None] * values)
+    return sums / np.where(held > 0, held, 1.0)[:, None]

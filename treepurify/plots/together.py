@@ -12,19 +12,19 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.plots.axis_layout import AxisLayout, lay_out_axis
-from treepurify.plots.axis_ticks import name_axis, set_ticks
-from treepurify.plots.fitting import is_narrow, letters_along
-from treepurify.plots.labels import effect_label, fold, shorten
+from treepurify.plots.feature_axes import set_axis
+from treepurify.plots.labels import effect_label, shorten
 from treepurify.plots.style import (
     FRAME,
     INK,
     LABEL_SIZE,
     MANY,
-    MUTED,
-    SMALL_SIZE,
+    RANKS,
+    add_rank_scale,
     axes_or_new,
     legend_above,
     name_effect,
+    ranks,
     style_axes,
 )
 from treepurify.plots.terms import output_position
@@ -38,12 +38,10 @@ __all__ = ["TOGETHER_SIZE", "together"]
 
 # Width and height in inches that suit the figure.
 TOGETHER_SIZE = (8.0, 3.4)
-# Of its width, or of its height where the panels are one below the other.
-_PANEL, _LOW_PANEL = 0.475, 0.37
+# Of its width.
+_PANEL = 0.46
 _MOST_ROWS = 2000
 _DOTS: dict[str, Any] = {"s": 7.0, "alpha": 0.5, "linewidths": 0, "rasterized": True}
-# From dark to light, distinguishable in grey and with every common colour blindness.
-_COLORS = "viridis"
 # The part of a cell over which its rows are spread.
 _WITHIN = (0.1, 0.9)
 
@@ -61,7 +59,7 @@ def together(
     Each dot is a row. Both panels have the values of the first feature on the horizontal axis and
     the same vertical scale (the margin), so a flat sum next to steep effects shows that the effects
     mostly cancel. In the panel of the sum, the colour is the rank of the second feature, from low
-    to high. If the axes are narrow, the sum is drawn below the effects.
+    to high.
 
     Parameters
     ----------
@@ -117,41 +115,26 @@ def together(
     layout = lay_out_axis(first.axis, first.mass, scale="auto")
     across = _places(layout, first.cells, seed)
     ax = axes_or_new(ax, *TOGETHER_SIZE)
-    each, total = _panels(ax)
+    ax.set_axis_off()
+    each = ax.inset_axes((0.0, 0.0, _PANEL, 1.0))
+    total = ax.inset_axes((1.0 - _PANEL, 0.0, _PANEL, 1.0), sharey=each)
     for panel in (each, total):
         panel.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
         style_axes(panel)
-        set_ticks(panel, "x", first.axis, layout)
-    if is_narrow(ax):
-        each.tick_params(axis="x", labelbottom=False)
-    else:
-        name_axis(each, "x", first.axis.name, layout)
-        total.tick_params(axis="y", labelleft=False)
-    name_axis(total, "x", first.axis.name, layout)
+        set_axis(panel, "x", layout, first.axis.name)
+    total.tick_params(axis="y", labelleft=False)
     for line, (part, effect) in enumerate(zip(components, values, strict=True)):
         name = shorten(d.term_name(part.features))
         each.scatter(across, effect, color=MANY[line % len(MANY)], label=name, **_DOTS)
-    ranks = _ranks(second.cells)
-    total.scatter(across, values.sum(axis=0), c=ranks, cmap=_COLORS, vmin=0, vmax=1, **_DOTS)
-    label = effect_label(d, position)
-    name_effect(each, label)
-    if is_narrow(ax):
-        middle = 0.5 - 0.5 * (1.0 - _LOW_PANEL) / _LOW_PANEL
-        each.set_ylabel(fold(label, int(letters_along(ax, "y"))), y=middle)
+    colors = ranks(second.cells.astype(np.float64))
+    total.scatter(across, values.sum(axis=0), c=colors, cmap=RANKS, vmin=0, vmax=1, **_DOTS)
+    name_effect(each, effect_label(d, position))
     legend_above(each, 2)
+    for handle in each.get_legend().legend_handles:  # type: ignore[union-attr]
+        handle.set_sizes([24.0])  # type: ignore[union-attr]
     total.set_title("their sum", loc="left", color=INK, size=LABEL_SIZE)
-    _add_scale(total, second.axis.name)
+    add_rank_scale(total, second.axis.name)
     return each
-
-
-def _panels(ax: "Axes") -> tuple["Axes", "Axes"]:
-    """Return the panels of the effects and of their sum."""
-    ax.set_axis_off()
-    if is_narrow(ax):
-        each = ax.inset_axes((0.0, 1.0 - _LOW_PANEL, 1.0, _LOW_PANEL))
-        return each, ax.inset_axes((0.0, 0.0, 1.0, _LOW_PANEL), sharey=each)
-    each = ax.inset_axes((0.0, 0.0, _PANEL, 1.0))
-    return each, ax.inset_axes((1.0 - _PANEL, 0.0, _PANEL, 1.0), sharey=each)
 
 
 def _tables(d: Decomposition, terms: tuple[Key, ...]) -> list[TensorComponent]:
@@ -223,23 +206,3 @@ def _places(layout: AxisLayout, cells: npt.NDArray[Any], seed: int) -> Array:
             lefts[cell], rights[cell] = layout.edges[interval : interval + 2]
     part = np.random.default_rng(seed).uniform(*_WITHIN, len(cells))
     return np.asarray(lefts[cells] + part * (rights - lefts)[cells])
-
-
-def _ranks(cells: npt.NDArray[Any]) -> Array:
-    """Return the share of rows in lower cells, ties at their middle."""
-    ordered = np.sort(cells)
-    below = np.searchsorted(ordered, cells, side="left")
-    upto = np.searchsorted(ordered, cells, side="right")
-    return np.asarray((below + upto) / (2.0 * max(len(cells), 1)))
-
-
-def _add_scale(ax: "Axes", name: str) -> None:
-    place = ax.inset_axes((1.03, 0.12, 0.025, 0.7))
-    place.imshow(np.linspace(1, 0, 64)[:, None], aspect="auto", cmap=_COLORS)
-    place.set_xticks([])
-    place.set_yticks([0, 63], ["high", "low"])
-    place.yaxis.tick_right()
-    place.tick_params(length=0, labelsize=SMALL_SIZE, labelcolor=INK, colors=MUTED)
-    for spine in place.spines.values():
-        spine.set_visible(False)
-    place.set_title(fold(name, 12, 3), fontsize=SMALL_SIZE, color=MUTED, loc="left")

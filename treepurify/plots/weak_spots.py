@@ -7,17 +7,18 @@ import numpy as np
 from treepurify.arguments import check_result, check_whole
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.losses import loss_words
-from treepurify.plots.fitting import is_narrow
 from treepurify.plots.labels import number_words, shorten
 from treepurify.plots.style import (
     FRAME,
     INK,
     MUTED,
+    SIZE,
     SMALL_SIZE,
     UP,
     axes_or_new,
     name_below,
     number_ticks,
+    row_height,
     style_axes,
 )
 from treepurify.validation.weak_spots import WeakSpot, WeakSpots
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["weak_spots"]
 
-_LONGEST_LINE, _NARROW_LINE = 40, 16
+_LONGEST_LINE = 36
 # How far intervals are drawn, in units of the largest excess.
 _MOST_REACH = 2.0
 
@@ -87,7 +88,7 @@ def weak_spots(found: WeakSpots, *, top: int = 10, ax: "Axes | None" = None) -> 
             "no slice has a higher loss than the rows as a whole, so there is nothing to draw: "
             + " ".join(found.summary())
         )
-    ax = axes_or_new(ax, 6.4, 0.34 * len(spots) + 1.2)
+    ax = axes_or_new(ax, SIZE[0], row_height(int(1.5 * len(spots))))
     # Few rows can leave an upper end open; it must not make all others small.
     most = _MOST_REACH * spots[0].excess if spots[0].excess > 0 else np.inf
     for place, spot in enumerate(spots):
@@ -100,17 +101,16 @@ def weak_spots(found: WeakSpots, *, top: int = 10, ax: "Axes | None" = None) -> 
     _write_at_right(ax, "of rows", -1, MUTED)
     ax.axvline(0.0, color=FRAME, linewidth=0.9, zorder=1)
     style_axes(ax)
-    letters = _NARROW_LINE if is_narrow(ax) else _LONGEST_LINE
-    ax.set_yticks(range(len(spots)), [_lines(spot, letters) for spot in spots])
+    ax.set_yticks(range(len(spots)), [_lines(spot) for spot in spots])
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(spots) - 0.4, -0.6)
-    number_ticks(ax.xaxis, 5)
+    number_ticks(ax.xaxis)
     words = (
         f"mean {loss_words(found.loss)} minus the mean of all rows, "
         f"{number_words(found.mean_loss, 3)}"
         f" (lines: simultaneous {found.coverage:.0%} intervals)"
     )
-    name_below(ax, words, 56)
+    name_below(ax, words)
     return ax
 
 
@@ -127,6 +127,6 @@ def _write_at_right(ax: "Axes", words: str, place: float, color: str) -> None:
     )
 
 
-def _lines(spot: WeakSpot, letters: int) -> str:
+def _lines(spot: WeakSpot) -> str:
     """Return which rows belong to a slice, one line per feature."""
-    return " &\n".join(shorten(side.words(), letters) for side in spot.slice.sides)
+    return " &\n".join(shorten(side.words(), _LONGEST_LINE) for side in spot.slice.sides)

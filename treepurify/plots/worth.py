@@ -6,17 +6,18 @@ import numpy as np
 
 from treepurify.arguments import check_result, check_whole
 from treepurify.evidence.effect_worth_table import EffectWorth
-from treepurify.plots.axis_ticks import name_rows
-from treepurify.plots.fitting import rows_along
 from treepurify.plots.style import (
     AFTER,
     BEFORE,
     FRAME,
     INK,
+    SIZE,
     axes_or_new,
     legend_above,
     name_below,
+    name_rows,
     number_ticks,
+    row_height,
     style_axes,
 )
 
@@ -73,10 +74,10 @@ def worth(worth: EffectWorth, *, top: int = 15, ax: "Axes | None" = None) -> "Ax
     check_result("worth", worth, EffectWorth, "treepurify.effect_worth")
     check_whole("top", top, 1)
     table = worth.to_frame().sort_values("size", ascending=False, kind="stable")
-    table = table.head(rows_along(ax, top))
+    table = table.head(top)
     gain = worth.intercept_loss - worth.model_loss
     scale = 1.0 / gain if gain > 0 else 1.0
-    ax = axes_or_new(ax, 5.2, max(0.34 * len(table) + 1.1, 1.9))
+    ax = axes_or_new(ax, SIZE[0], row_height(len(table)))
     places = np.arange(len(table))
     values, low, high = (scale * table[name].to_numpy() for name in ("worth", "low", "high"))
     ax.barh(places - 0.19, values, height=0.36, color=AFTER, label="worth on held-out rows")
@@ -86,10 +87,10 @@ def worth(worth: EffectWorth, *, top: int = 15, ax: "Axes | None" = None) -> "Ax
     ax.axvline(0.0, color=FRAME, linewidth=0.8)
     style_axes(ax)
     name_rows(ax, [*table["term"]])
-    number_ticks(ax.xaxis, 5, of="shares" if gain > 0 else "numbers")
+    number_ticks(ax.xaxis, "shares" if gain > 0 else "numbers")
     if gain > 0:
         name_below(ax, "share of the loss reduction; share of the variance, by covariance")
     else:
         name_below(ax, "increase in loss; share of the variance, by covariance")
-    legend_above(ax, 2, side="right")
+    legend_above(ax, 2)
     return ax

@@ -15,9 +15,8 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.plots.comparisons import comparison
 from treepurify.plots.labels import scale_sentence, with_class_names, with_minus
-from treepurify.plots.main_effects import main_effect_size
-from treepurify.plots.overlays import overlay
-from treepurify.plots.pairs import PAIR_SIZE, color_limit, draw_pair
+from treepurify.plots.overlays import overlay, overlay_size
+from treepurify.plots.pairs import draw_pair, lay_out_pair, pair_size
 from treepurify.plots.terms import find_tensor
 from treepurify.progress import progress_report
 from treepurify.report.effects import has_picture
@@ -316,8 +315,7 @@ def _overlay(named: _Named, changed: _Changed) -> Figure | None:
     tables = [find_tensor(d, name, 1) for d in having.values()]
     if len({table.axes[0].is_categorical for table in tables}) != 1:
         return None
-    width, height = main_effect_size(tables[0])
-    ax = draw((width + 0.6, height))
+    ax = draw(overlay_size(tables[0], len(tables)))
     overlay(having, name, output=changed.output, ax=ax)
     without = [called for called in named if called not in having]
     caption = f"{changed.term}: {changed.distance:.3g} apart (root mean square)."
@@ -336,14 +334,16 @@ def _side_by_side(named: _Named, changed: _Changed) -> list[Figure]:
     """Return a pair in each decomposition that has it, under one colour scale."""
     having = {called: d for called, d in named.items() if _is_drawn(d, changed.names)}
     across, up = changed.names
-    tables = [find_tensor(d, (across, up), 2) for d in having.values()]
-    limit = max(
-        (color_limit(t.values[..., changed.output], t.mass, t.axes) for t in tables), default=1.0
-    )
+    first = next(iter(having.values()), None)
+    drawn = {
+        called: lay_out_pair(d, (across, up), changed.output, like=first)
+        for called, d in having.items()
+    }
+    limit = max((own.limit for own in drawn.values()), default=1.0)
     figures = []
-    for called, d in having.items():
-        ax = draw(PAIR_SIZE)
-        draw_pair(d, (across, up), output=changed.output, limit=limit, by_name=True, ax=ax)
+    for called, own in drawn.items():
+        ax = draw_pair(own, draw(pair_size(own.component)))
+        ax.collections[0].set_clim(-limit, limit)
         caption = f"{changed.term}, {called}. Hatched: no data."
         figures.append(figure_of(ax, caption, f"Heatmap of {changed.term} in {called}."))
     return figures

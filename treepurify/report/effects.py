@@ -10,13 +10,11 @@ from treepurify.collinear import CollinearEffects
 from treepurify.components import TensorComponent, is_drawable, tabulate
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset, mean_over_cells
-from treepurify.plots import importance, main_effect, pair, together
-from treepurify.plots.axis_layout import lay_out_axis
+from treepurify.plots import importance, main_effect, together
 from treepurify.plots.importances import importance_size
-from treepurify.plots.limits import shown_range
-from treepurify.plots.main_effects import main_effect_size
-from treepurify.plots.pairs import PAIR_SIZE, lay_out_pair
-from treepurify.plots.terms import is_continuous, raw_effect
+from treepurify.plots.main_effects import lay_out_main_effect, main_effect_size
+from treepurify.plots.pairs import draw_pair, lay_out_pair, pair_size
+from treepurify.plots.terms import raw_effect
 from treepurify.plots.together import TOGETHER_SIZE
 from treepurify.report.figures import Figure, cells_along, draw, figure_of, readable
 from treepurify.report.page import Section, Table
@@ -225,13 +223,7 @@ def main_figure(
     words = f"Main effect of {axis.name}, {d.output_names[output]}."
     if axis.is_categorical:
         return figure_of(ax, caption, words)  # bars have their labels next to them
-    layout = lay_out_axis(
-        axis,
-        table.mass,
-        scale="auto",
-        is_smooth=is_continuous(d, feature),
-        shown=shown_range(d, feature, axis, table.mass),
-    )
+    layout = lay_out_main_effect(d, table)
     raw = raw_effect(d, table) if before else None
     versions = {
         "effect" if raw is None else "purified": table.values[:, output],
@@ -260,23 +252,20 @@ def pair_figure(d: Decomposition, subset: Subset, output: int, caption: str) -> 
     if table is None:
         raise TypeError("only effects that can be drawn have a picture")
     key, name = _left_to_right(table), d.term_name(subset)
-    laid_out = lay_out_pair(d, key, output)
-    raw = raw_effect(d, table)
-    versions = {"purified": laid_out.values}
-    if raw is not None:
-        versions["before purification"] = laid_out.means(raw[..., [output]])[..., 0]
+    laid_out = {"purified": lay_out_pair(d, key, output)}
+    if raw_effect(d, table) is not None:
+        laid_out["before purification"] = lay_out_pair(d, key, output, before=True)
+    versions = {version: own.values for version, own in laid_out.items()}
     pictures: list[Figure] = []
     cells = None
-    for version in versions:
-        ax = draw(PAIR_SIZE)
-        pair(d, key, output=output, before=version != "purified", ax=ax)
+    for version, own in laid_out.items():
+        ax = draw_pair(own, draw(pair_size(table)))
         if not pictures:  # a reader points at the cells of the first, whichever is shown
-            names = [merged.axis.name for merged in laid_out.axes]
             along = [
                 cells_along(ax, which, layout, merged.axis.labels())
-                for which, layout, merged in zip("xy", laid_out.layouts, laid_out.axes, strict=True)
+                for which, layout, merged in zip("xy", own.layouts, own.axes, strict=True)
             ]
-            cells = readable(along, versions, laid_out.mass, names)
+            cells = readable(along, versions, own.mass, own.names)
         words = f"Heatmap of {name}, {d.output_names[output]}, {version}. Hatched: no data."
         pictures.append(figure_of(ax, caption, words, None if pictures else cells))
     svgs = {version: made.versions[""] for version, made in zip(versions, pictures, strict=True)}
