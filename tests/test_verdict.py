@@ -84,7 +84,8 @@ def test_what_stands_in_the_way_is_said():
     said = "The rows do not determine all effects. Undetermined: a & b."
     assert said in notes(open_, open_.ranking)
     assert open_.certificate.details()[0].endswith("; the rows do not determine all effects.")
-    sampled = replace(d, certificate=replace(d.certificate, sampling_error=(0.1,)))
+    certificate = replace(d.certificate, sampling_error=(0.1,))
+    sampled = replace(d, certificate=certificate)
     assert "differ from those of the population" in notes(sampled, sampled.ranking)[0]
     edited = d.without("a & c")
     assert verdict(edited).state == "part"

@@ -131,6 +131,11 @@ class Audit:
             lines.append(_loss_words(self.worth))
         if share := explained_in_words(d):
             lines.append(f"These effects explain {share}; the rest was not audited.")
+        if d.covariances is not None:
+            lines.append(
+                "Percentages of the variance are squared sizes; the table of effects has shares by "
+                "covariance, which differ."
+            )
         return [*lines, *self._looked_for()]
 
     def _looked_for(self) -> list[str]:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from io import BytesIO
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -190,12 +189,13 @@ def state_fingerprint(value: Any) -> str:
     >>> state_fingerprint(first) == state_fingerprint(third)
     False
     """
-    written = BytesIO()
+    digest = hashlib.sha256()
+    written: Any = SimpleNamespace(write=digest.update)
     try:
         _StatePickler(written).dump(value)
     except Exception:  # noqa: BLE001 - anybody's objects, some of which cannot be copied
         return str(id(value))
-    return hashlib.sha256(written.getvalue()).hexdigest()
+    return digest.hexdigest()
 
 
 class _StatePickler(pickle.Pickler):
