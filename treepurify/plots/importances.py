@@ -8,7 +8,7 @@ from treepurify.arguments import check_result, check_whole
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
 from treepurify.plots.curves import BAND_WORDS
-from treepurify.plots.labels import effect_label, with_minus
+from treepurify.plots.labels import scale_words, with_minus
 from treepurify.plots.style import (
     DATA,
     HIGHER,
@@ -127,8 +127,8 @@ def importance(
     reached = [*(line.size for line in lines), *(upper for _, upper in ends.values())]
     ax.set_xlim(0.0, 1.25 * (max(reached, default=0.0) or 1.0))
     number_ticks(ax.xaxis)
-    of = f"effects over {d.n_outputs} outputs" if d.n_outputs > 1 else effect_label(d, 0)
-    words = f"size: standard deviation of the {of}"
+    outputs = f" over {d.n_outputs} outputs" if d.n_outputs > 1 else ""
+    words = f"size: standard deviation of the effect on the {scale_words(d.link)}{outputs}"
     words += " (share of the variance, by covariance)" * has_shares
     more = sum(order in (None, len(subset)) for subset in d.components)
     more -= sum(bool(line.subset) for line in lines)

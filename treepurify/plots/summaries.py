@@ -109,7 +109,7 @@ def summary(
         figure.suptitle(f"{label[0].upper()}{label[1:]}", color=INK)
         words = "Size (standard deviation)"
         if not np.isnan(d.ranking.by_effect[shown[0]].share):
-            words += " and share of the variance, by covariance"
+            words += " and share of the variance (by covariance)"
         words += " of each effect. Each panel has its own scale."
         figure.supxlabel(words, color=MUTED, size=SMALL_SIZE)
         for place, (subset, name) in enumerate(zip(shown, names, strict=True)):
