@@ -17,16 +17,6 @@ from treepurify.typing import Array, Mask
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "BAND_WORDS",
-    "Band",
-    "Series",
-    "band_of",
-    "draw_curve",
-    "draw_grouped_bars",
-    "merge_under_band",
-]
-
 # Of more steps neither the band nor the curve in it can be followed.
 MOST_CELLS = 40
 # What the band of one more training is called in a legend.
@@ -124,7 +114,7 @@ def draw_curve(
     middles: Array | None = None,
     counts: Mask | None = None,
     band: Band | None = None,
-    **look: Any,
+    look: dict[str, Any],
 ) -> None:
     """Draw values along a numeric axis: steps, or a curve through `middles`, and special cells.
 

@@ -24,16 +24,6 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "MARGINAL_WIDTH",
-    "add_data_strip",
-    "add_marginal_strips",
-    "data_density",
-    "has_long_labels",
-    "log_ticks",
-    "set_axis",
-]
-
 _NOTES = {"rank": "not to scale: equally wide intervals", "log": "logarithmic scale"}
 _MOST_TICKS, _MOST_LABELS = 4, 24
 # The label of a special cell needs this part of the axis.

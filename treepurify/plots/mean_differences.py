@@ -27,8 +27,6 @@ from treepurify.validation.mean_differences import COVERAGE, MeanDifferences
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["mean_difference"]
-
 
 def mean_difference(
     found: GroupGap | Drift, *, output: int | str = 0, top: int = 10, ax: "Axes | None" = None

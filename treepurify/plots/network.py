@@ -33,8 +33,6 @@ from treepurify.typing import Array, Indices
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["network"]
-
 # In points, the diameters of the largest and the smallest node and of that in the legend, and the
 # widths of edges.
 _LARGEST_NODE, _SMALLEST_NODE, _LEGEND_NODE = 24.0, 3.0, 10.0

@@ -1,7 +1,7 @@
 """The figure of a pair as lines: the effect of one feature at several values of another."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -57,8 +57,6 @@ from treepurify.typing import Array, Indices
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["line_cells", "line_names", "pair_lines"]
 
 _MOST_LINES = 5
 _SHARES = (0.1, 0.5, 0.9)
@@ -179,8 +177,9 @@ def pair_lines(
         ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
         for own, color in zip(series, MANY, strict=False):
             area = own.bounds and Band(*own.bounds, "_band")
-            look = {"counts": own.counts, "band": area, "color": color, "label": own.name}
-            draw_curve(ax, layout, own.values, middles=middles, **look)
+            options: dict[str, Any] = {"middles": middles, "counts": own.counts, "band": area}
+            look = {"color": color, "label": own.name}
+            draw_curve(ax, layout, own.values, look=look, **options)
         style_axes(ax)
         set_axis(ax, "x", layout, axes[0].name)
         name_effect(ax, effect_label(d, position))

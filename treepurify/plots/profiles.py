@@ -36,8 +36,6 @@ from treepurify.typing import Array, Mask
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["profile"]
-
 _SURE = 1.96
 _MOST_CATEGORIES = 24
 _SPECIAL = ("other", "missing")

@@ -29,8 +29,6 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_steps", "waterfall"]
-
 
 def waterfall(
     d: Decomposition,

@@ -18,44 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.transforms import Bbox
 
-__all__ = [
-    "AFTER",
-    "BEFORE",
-    "DASHES",
-    "DATA",
-    "DOWN",
-    "FRAME",
-    "HATCH",
-    "HIGHER",
-    "INK",
-    "LABEL_SIZE",
-    "MAIN",
-    "MANY",
-    "MUTED",
-    "PAIR",
-    "RANKS",
-    "ROUND_STEPS",
-    "SIGNS",
-    "SIZE",
-    "SMALL_SIZE",
-    "UP",
-    "add_rank_scale",
-    "axes_or_new",
-    "import_matplotlib",
-    "is_panel",
-    "legend_above",
-    "letters_across",
-    "name_below",
-    "name_effect",
-    "name_rows",
-    "number_ticks",
-    "ranks",
-    "row_height",
-    "set_title",
-    "style_axes",
-    "write_next_to",
-]
-
 # Red and blue stand for the sign alone, in bars as in heatmaps, and are close to the ends of their
 # scale.
 UP = "#b2182b"
@@ -115,7 +77,7 @@ def axes_or_new(ax: "Axes | None", width: float = SIZE[0], height: float = SIZE[
 
 
 def row_height(n_rows: int, least: float = 2.4) -> float:
-    """Return the height in inches of a figure of so many rows with names."""
+    """Return the height in inches of a figure of rows with names."""
     return max(0.3 * n_rows + 1.2, least)
 
 
