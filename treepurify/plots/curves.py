@@ -142,7 +142,7 @@ def draw_curve(
     area = {"color": color, "alpha": _ALPHA, "linewidth": 0, "zorder": 1, "label": band.words}
     if middles is None:
         upper, lower = band.upper[:n][seen], band.lower[:n][seen]
-        ax.stairs(upper, edges, baseline=lower, fill=True, **area)  # type: ignore[arg-type]
+        ax.stairs(upper, edges, baseline=lower, fill=True, **area)
     else:
         ax.fill_between(middles, band.lower[:n], band.upper[:n], **area)
     if centres:
@@ -166,4 +166,4 @@ def draw_grouped_bars(
         if own.bounds is not None:
             ax.hlines(places, *own.bounds, color="black", linewidth=1.1, zorder=4)
     style_axes(ax)
-    name_rows(ax, names, 26)
+    name_rows(ax, names, 22)

@@ -310,7 +310,12 @@ def _draw_bars(
         if own == 0:
             bar.set(facecolor="none", edgecolor=HATCH, hatch="////", alpha=None)
     if before is not None:
-        look = {"linestyle": "none", "marker": "|", "markersize": 9, "markeredgewidth": 2.0}
+        look: dict[str, Any] = {
+            "linestyle": "none",
+            "marker": "|",
+            "markersize": 9,
+            "markeredgewidth": 2.0,
+        }
         values = means_of_rows(before, mass, rows)
         name = "before purification"
         ax.plot(values, np.arange(len(rows)), color=BEFORE, label=name, zorder=3, **look)

@@ -84,7 +84,7 @@ def mean_difference(
     start, end = (float(mean) for mean in differences.totals[:, position])
     reached = start + np.cumsum(values)
     starts = reached - values
-    places = np.arange(1, len(values) + 1)
+    places = np.arange(1, len(values) + 1, dtype=np.float64)
     ax = axes_or_new(ax, SIZE[0], row_height(len(values) + 2))
     low, high = draw_steps(ax, places, starts, values, ends)
     joints = np.append(start, reached)

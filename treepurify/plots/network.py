@@ -288,7 +288,7 @@ def _draw_nodes(
 
 def _name_nodes(ax: "Axes", d: Decomposition, places: Places, reaches: Mapping[int, float]) -> None:
     """Write the names of nodes in a column on each side, and set where the figure ends."""
-    most = int(np.clip(_PART_OF_NAMES * letters_across(ax), 8, 28))
+    most = int(np.clip(0.4 * letters_across(ax), 8, 28))
     names = shorten_all([d.feature_names[j] for j in places], most)
     for name, (j, (x, y)) in zip(names, places.items(), strict=True):
         side = 1 if x > 0 else -1

@@ -1,7 +1,7 @@
 """The figure of a pair as lines: the effect of one feature at several values of another."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -159,7 +159,7 @@ def pair_lines(
                counts[:, cell])
         for label, cell in zip(labels, cells, strict=True)
     ]  # fmt: skip
-    which = "x" if axes[0].is_categorical else "y"
+    which: Literal["x", "y"] = "x" if axes[0].is_categorical else "y"
     if axes[0].is_categorical:
         order = main_effect_of(d, features[0], axes[0], position)
         ordered = d.inputs.features[features[0]].ordered_labels
@@ -188,13 +188,13 @@ def pair_lines(
     if has_ratios:
         add_ratio_axis(ax, d.link, which=which)
     of_what = "main effects and pair" if with_mains else "pair alone"
-    words = f"{shorten(axes[1].name, 20)} ({of_what})"
+    words = f"{shorten(axes[1].name, 22)} ({of_what})"
     words += f"; {BAND_WORDS}" if band is not None else ""
     legend_above(ax, 3, words, distance=RATIO_HEIGHT * (has_ratios and which == "x"))
     drawn = np.ix_(shown, np.array(cells))
     low, high = sorted(ends_in_order(values[drawn], counts[drawn]) or (0.0, 0.0))
-    names = shorten_all([axis.name for axis in axes], 16)
-    set_title(ax, " by ".join(names), (low, high))
+    names = shorten(f"{axes[0].name} & {axes[1].name}", 28)
+    set_title(ax, names.replace(" & ", " by "), (low, high))
     return ax
 
 

@@ -53,7 +53,7 @@ _INTERVALS, _INTERVALS_OF_PANELS = 4, 3
 # About how many letters an inch has, also wide ones, and how many axes have that are a panel.
 _LETTERS, _PANEL = 10.0, 32
 # Of the letters, since names and numbers stand next to the axes.
-_PART_OF_TITLE = 0.9
+_PART_OF_TITLE, _PART_OF_NAMES = 0.9, 0.65
 
 
 def import_matplotlib(module: str) -> Any:
@@ -129,13 +129,13 @@ def name_effect(ax: "Axes", words: str) -> None:
 
 def name_below(ax: "Axes", words: str, note: str = "") -> None:
     """Name the x axis of effects or of shares; a `note` is what else a reader must know."""
-    width = max(letters_across(ax), 14)
+    width = max(int(1.2 * letters_across(ax)), 14)
     ax.set_xlabel("\n".join(fold(text, width, 3) for text in (words, note) if text), loc="right")
 
 
 def name_rows(ax: "Axes", names: "Iterable[str]", most: int = 34) -> None:
     """Name the rows 0, 1, ... of a figure from top to bottom."""
-    labels = shorten_all(names, min(most, max(letters_across(ax) // 2, 12)))
+    labels = shorten_all(names, min(most, int(_PART_OF_NAMES * letters_across(ax))))
     ax.set_yticks(range(len(labels)), labels)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(labels) - 0.4, -0.6)
