@@ -647,7 +647,7 @@ def combinations_of_levels_are_no_sample() -> None:
         return X[:, 0] * X[:, 1] + X[:, 2]
 
     d = tp.categorical_anova(f, [X[:90], X[90:]], weights="independent", **QUIET)
-    refusal(lambda: tp.with_sampling_error(d, **QUIET))
+    refusal(lambda: tp.with_sampling_error(d, f, X, **QUIET))
 
 
 @fault("engines")

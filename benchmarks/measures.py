@@ -322,9 +322,12 @@ def sampling_table(samples: int) -> None:
             for n_rows in sizes:
                 true, estimated = 0.0, 0.0
                 for _ in range(samples):
-                    d = purified(model, rows(rng, n_rows), "empirical", method="exact")
+                    sample = rows(rng, n_rows)
+                    d = purified(model, sample, "empirical", method="exact")
                     true += squared_distance(effects_of(d, fresh), truth) / scale
-                    found = tp.with_sampling_error(d, splits=2, progress=False).certificate
+                    found = tp.with_sampling_error(
+                        d, model, sample, splits=2, progress=False
+                    ).certificate
                     estimated += found.sampling_error[0] ** 2
                 print(
                     f"{population}, depth {depth}, {n_rows} rows: {estimated / samples:.4f} for "

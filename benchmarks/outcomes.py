@@ -276,7 +276,7 @@ def audit_and_validation() -> Numbers:
         frame = result.to_frame() if hasattr(result, "to_frame") else result.terms
         numbers = frame.select_dtypes("number")
         found |= {f"{name}: {column}": flat(numbers[column])[:8] for column in numbers}
-    sampled = tp.with_sampling_error(d, progress=False)
+    sampled = tp.with_sampling_error(d, model, X, progress=False)
     found["sampling error"] = flat(sampled.certificate.sampling_error)
     steps = tp.check_monotonicity(
         model, X, {"a": "increasing", "whole": "increasing"}, progress=False

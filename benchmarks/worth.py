@@ -69,7 +69,7 @@ def speed() -> None:
     for name, y in targets.items():
         model = kinds[name](n_estimators=600, max_depth=2, learning_rate=0.3, n_jobs=1)
         d = tp.purify(model.fit(X[:ROWS], y[:ROWS]), X[:ROWS], weights="empirical", progress=False)
-        plain = {"loss": name, "absorb": False, "shapley": False, "progress": False}
+        plain = {"loss": name, "absorb": False, "progress": False}
         ways = (
             plain,
             {**plain, "n_bootstrap": 0},

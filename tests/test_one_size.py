@@ -109,11 +109,11 @@ def test_pictures_have_them(case):
         if name in table.index:
             assert sizes[name] == pytest.approx(table["size"][name])
             assert words[place].endswith(f"({table['share'][name]:z.0%})")
-    axes = tp.plots.summary(d, top=6)
+    panels = tp.plots.summary(d, top=6).axes
     subsets = [line.subset for line in d.ranking.leading(6, lambda s: len(s) in (1, 2))]
     expected = [d.ranking.by_effect[subset] for subset in subsets if subset is not None]
     write = same_digits([line.size for line in expected])
-    titles = [as_drawn(ax.get_title(loc="left")) for ax in axes]
+    titles = [as_drawn(ax.get_title(loc="left")) for ax in panels]
     numbers = [f": {write(line.size)} ({line.share:z.0%})" for line in expected]
     assert all(title.endswith(own) for title, own in zip(titles, numbers, strict=True))
     matplotlib.pyplot.close("all")

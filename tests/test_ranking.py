@@ -314,7 +314,7 @@ def test_a_saved_file_keeps_groups(cancelling, tmp_path):
     assert again.without("b").ranking.groups == []
 
 
-def test_printed_shares_add_up_to_one_hundred():
+def test_printed_shares_are_those_of_all_effects_of_an_order():
     rng = np.random.default_rng(2)
     X = pd.DataFrame(rng.normal(size=(600, 4)), columns=list("abcd"))
     y = X["a"] + X["b"] * X["c"] + X["a"] * X["b"] * X["d"]
@@ -322,10 +322,10 @@ def test_printed_shares_add_up_to_one_hundred():
     d = tp.purify(model, X, **QUIET)
     words = shares_words(d, d.ranking)
     numbers = [float(number) for number in re.findall(r"(-?[\d.]+)%", words)]
-    assert len(numbers) == 3
-    rest = d.covariances[()][0] / sum(d.covariances.values())[0]
-    assert numbers[-1] == pytest.approx(100 * rest, abs=1)
-    assert sum(numbers) == 100
+    whole = sum(d.covariances.values())[0]
+    orders = (1, 2, 0)
+    shares = [sum(c[0] for s, c in d.covariances.items() if len(s) == n) / whole for n in orders]
+    assert numbers == [round(100 * share) for share in shares]
     assert words.endswith(" are interactions of three or more features.")
     assert words in repr(d)
 

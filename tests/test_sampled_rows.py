@@ -135,9 +135,9 @@ def test_the_explained_share_is_that_of_a_sample(case, monkeypatch):
 def test_a_decomposition_of_rows_in_batches_has_the_error_of_a_sample(case, monkeypatch):
     model, _, rows = case
     d = tp.purify(model, batches(rows, 130), weights="empirical", **QUIET)
-    whole = tp.with_sampling_error(d, **QUIET).certificate
-    monkeypatch.setattr("treepurify.evidence.sampling.SAMPLED_ROWS", N_SAMPLED)
-    sampled = tp.with_sampling_error(d, **QUIET).certificate
+    whole = tp.with_sampling_error(d, model, rows[list("abcd")], **QUIET).certificate
+    monkeypatch.setattr("treepurify.rows.given_rows.SAMPLED_ROWS", N_SAMPLED)
+    sampled = tp.with_sampling_error(d, model, batches(rows, 130), **QUIET).certificate
     assert sampled.sampling_error[0] == pytest.approx(whole.sampling_error[0], rel=0.5)
     assert f"halves of {SAMPLE}" in sampled.note
 

@@ -14,7 +14,7 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 import treepurify as tp
 from treepurify.certificate import STOPPED
 from treepurify.demo import load_demo_data
-from treepurify.verdict import measure_words, shares_words, verdict
+from treepurify.verdict import measure_words, notes, shares_words, verdict
 
 
 def scene(scale=1.0, shift=0.0, **options):
@@ -39,7 +39,8 @@ def test_errors_are_judged_by_the_deviation_of_the_model(scale, shift):
         rounding = 256 * np.finfo(float).eps
         assert verdict(with_error(d, 2e-6 * relative + 2 * rounding, name)).state == "bad"
     assert verdict(with_error(d, np.nan)).state == "bad"
-    assert "is not a number" in " ".join(verdict(with_error(d, np.nan)).lines)
+    assert "is not a number" in verdict(with_error(d, np.nan)).sentence
+    assert verdict(with_error(d, np.nan)).sentence in notes(with_error(d, np.nan), d.ranking)
 
 
 def test_the_least_output_decides():
@@ -74,22 +75,21 @@ def test_rounding_in_one_tree_is_no_alarm():
     assert verdict(d).state == "good"
 
 
-def test_three_lines_say_what_stands_in_the_way():
+def test_what_stands_in_the_way_is_said():
     d = scene()
-    lines = verdict(d).lines
-    assert len(lines) == 3
-    assert lines[0].startswith("The effects add up to the model (")
-    assert lines[1].startswith("Interactions contain no main effects (")
-    assert lines[2] == "The rows determine all effects."
-    open_ = replace(d.certificate, unidentified=3, unidentified_terms=("a & b",))
-    assert verdict(replace(d, certificate=open_)).lines[2] == (
-        "The rows do not determine all effects. Undetermined: a & b."
+    assert verdict(d).sentence == ""
+    open_ = replace(
+        d, certificate=replace(d.certificate, unidentified_terms=("a & b",), unidentified=3)
     )
-    sampled = tp.with_sampling_error(d, progress=False)
-    assert "differ from those of the population" in verdict(sampled).lines[2]
+    said = "The rows do not determine all effects. Undetermined: a & b."
+    assert said in notes(open_, open_.ranking)
+    assert open_.certificate.details()[0].endswith("; the rows do not determine all effects.")
+    certificate = replace(d.certificate, sampling_error=(0.1,))
+    sampled = replace(d, certificate=certificate)
+    assert "differ from those of the population" in notes(sampled, sampled.ranking)[0]
     edited = d.without("a & c")
     assert verdict(edited).state == "part"
-    assert "no longer add up to the model" in verdict(edited).lines[0]
+    assert "no longer add up to the model" in verdict(edited).sentence
 
 
 def test_what_is_printed_says_why_rows_were_smoothed():
@@ -131,11 +131,6 @@ def test_the_share_of_the_remainder_is_told_once():
     model = GradientBoostingRegressor(n_estimators=20, max_depth=4, random_state=0)
     d = tp.purify(model.fit(X, X.prod(axis=1)), X, weights="empirical", progress=False)
     rest = d.ranking.shares[()]
-    told = (
-        f"Main effects and pairs make up {1 - rest:.1%} of the variance of the predictions; "
-        f"{rest:.1%} are interactions of three or more features."
-    )
-    assert verdict(d).lines[0] == told
     words = shares_words(d, d.ranking)
     assert words.endswith(f"; {rest:.0%} are interactions of three or more features.")
     for text in (repr(d), d._repr_html_()):
@@ -151,12 +146,9 @@ def test_of_several_outputs_the_share_is_told_once_and_the_worst_output_named():
     shares = np.abs(d.covariances[()]) / sum(d.covariances.values())
     worst = int(np.argmax(shares))
     assert shares[worst] > 0.05
-    assert (
-        verdict(d)
-        .lines[0]
-        .endswith(f" It is least for {d.output_names[worst]} ({1 - shares[worst]:.1%}).")
-    )
+    least = f" They explain least of {d.output_names[worst]} ({1 - shares[worst]:.1%})."
+    assert verdict(d).sentence.endswith(least)
     # Outputs of which nearly all is explained are not named.
     little = {s: part * (0.01 if s == () else 1.0) for s, part in d.covariances.items()}
     little = replace(d, stored_covariances=little)
-    assert "least" not in verdict(little).lines[0]
+    assert verdict(little).sentence == ""

@@ -220,9 +220,8 @@ class Certificate:
     def _sampling_in_words(self) -> str:
         if not self.sampling_error:
             is_open = self.sampling_error is not None and not self.fitted_share and not self.edits
-            return (
-                "Sampling error is not included; tp.with_sampling_error(d) estimates it." * is_open
-            )
+            advice = "tp.with_sampling_error(d, model, X) estimates it."
+            return f"Sampling error is not included; {advice}" * is_open
         low, high = min(self.sampling_error), max(self.sampling_error)
         error = f"{high:.2g}" if low == high else f"{low:.2g} to {high:.2g}, by output,"
         return (

@@ -350,7 +350,8 @@ def shared_pairs(
         if pair in known:
             continue
         # Few rows of each cell are mostly enough to connect all of them.
-        for some in (np.concatenate([picked[j] for j in pair]), slice(None)):
+        few, n_rows = np.concatenate([picked[j] for j in pair]), len(cells[pair[0]])
+        for some in (few, slice(None)) if len(few) < n_rows else (slice(None),):
             first, second = (cells[j][some] for j in pair)
             _, _, n_blocks = label_blocks(first, second, (sizes[pair[0]], sizes[pair[1]]))
             if n_blocks < 2:

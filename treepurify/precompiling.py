@@ -272,7 +272,7 @@ def _of_tables() -> None:
     rows = _rows(2000)
     model = HistGradientBoostingRegressor(max_iter=20, max_depth=2).fit(rows, _target(rows))
     d = purify(model, rows, weights="empirical", progress=False)
-    with_sampling_error(d, splits=1, progress=False)
+    with_sampling_error(d, model, rows, splits=1, progress=False)
     compare(d, d.as_trained(), progress=False)
     smooth_effect(d, "w")
     without_features(d, "w")

@@ -12,7 +12,6 @@ from typing import Literal
 import numpy as np
 
 from treepurify.certificate import Certificate
-from treepurify.components import with_finer_mains
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
 from treepurify.ranking import Ranking
@@ -43,12 +42,10 @@ _ROUNDING = 256 * np.finfo(np.float64).eps
 _NAMES = {0: "", 1: "main effects", 2: "pairs", 3: "effects of three and more features"}
 _OF_COMBINATIONS = "effects of combinations of columns"
 _MOST_NOTES = 2
-# Effects of one feature, of up to two and of more; what they may still explain; the remainder.
-_KINDS = (
-    ("Main effects", "main effects", "interactions"),
-    ("Main effects and pairs", "pairs", "interactions of three or more features"),
-    ("The effects", "pairs", "larger interactions"),
-)
+# What the remainder of effects of one feature, of up to two and of more consists of, and what a
+# part of it could still be.
+_LARGER = ("interactions", "interactions of three or more features", "larger interactions")
+_COULD = ("main effects", "pairs", "smaller effects")
 
 State = Literal["good", "part", "bad"]
 
@@ -62,16 +59,12 @@ class Verdict:
     state : {"good", "part", "bad"}
         ``"part"`` where effects are right but not the whole model; ``"bad"`` where an error is
         large enough to change what a reader concludes.
-    lines : tuple of str
-        At most three sentences: whether effects add up to the model, whether interactions
-        contain main effects, and what the rows leave open. Empty without a certificate.
-    alarm : str
-        The error that makes the state bad; empty for any other state.
+    sentence : str
+        Why the state is not good; without a certificate, also how much the effects explain.
     """
 
     state: State
-    lines: tuple[str, ...]
-    alarm: str = ""
+    sentence: str = ""
 
 
 def verdict(d: Decomposition) -> Verdict:
@@ -79,8 +72,7 @@ def verdict(d: Decomposition) -> Verdict:
     c = d.certificate
     covers = bool(np.all(_explained_share(d) >= _NEARLY_ALL))
     if c is None:
-        said = () if d.remainder is None else (_explained(d),)
-        return Verdict("good" if covers else "part", said)
+        return Verdict("good" if covers else "part", _explained(d))
     parts = d.covariances_at_hand or {s: part.variance for s, part in d.components.items()}
     variance = np.sum([np.broadcast_to(part, d.n_outputs) for part in parts.values()], axis=0)
     deviation = np.sqrt(np.maximum(variance, 0.0)) * np.ones(d.n_outputs)
@@ -88,15 +80,15 @@ def verdict(d: Decomposition) -> Verdict:
     known = [error for error in (c.additivity, c.conditional_mean, c.solver_error) if error]
     # A comparison with NaN is false, and the largest of several with NaN is NaN.
     worst = float(np.max(known, initial=0.0))
-    is_harmless = worst * c.scale <= allowed
-    state: State = "bad" if not is_harmless else "good" if covers and not c.edits else "part"
-    alarm = "" if is_harmless else _alarm(c, worst)
-    lines = (_sum_words(d, c), alarm or _purity_words(d, c), _open_words(d, c))
-    return Verdict(state, tuple(filter(None, lines)), alarm)
+    if not worst * c.scale <= allowed:
+        return Verdict("bad", _alarm(c, worst))
+    if c.edits:
+        return Verdict("part", "Effects were edited, so they no longer add up to the model.")
+    return Verdict("good") if covers else Verdict("part", _explained(d))
 
 
 def shares_words(d: Decomposition, ranking: Ranking) -> str:
-    """Return the shares of main effects, pairs and more, which add up to 100%."""
+    """Return the shares of main effects, pairs and more in words; empty if they are not known."""
     combined = d.inputs.combined
 
     def is_combined(subset: Subset) -> bool:
@@ -110,34 +102,30 @@ def shares_words(d: Decomposition, ranking: Ranking) -> str:
     shares = np.array([*sums.values()])
     if np.isnan(shares).any() or not shares.any():
         return "" if d.remainder is None else _explained(d)
-    percent = np.floor(100 * shares)
-    # What rounding down leaves goes to the largest parts that were cut off.
-    short = round(100 - float(percent.sum()))
-    percent[np.argsort(percent - 100 * shares, kind="stable")[:short]] += 1
-    found = dict(zip(sums, percent + 0.0, strict=True))
-    rest = found.pop("", 0.0)
-    words = ", ".join(f"{kind} {part:.0f}%" for kind, part in found.items())
-    left = f"; {rest:.0f}% are {_of_remainder(d)}" if rest else ""
+    rest = sums.pop("", 0.0)
+    words = ", ".join(f"{kind} {share:z.0%}" for kind, share in sums.items())
+    left = f"; {rest:z.0%} are {_of_remainder(d)}" if round(rest, 2) else ""
     return f"{words[:1].upper()}{words[1:]}{left}."
 
 
-def _of_remainder(d: Decomposition, digits: int = 0) -> str:
-    """Return what the remainder consists of; `digits` are those of shares."""
+def _of_remainder(d: Decomposition) -> str:
+    """Return what the remainder consists of."""
     if d.call is not None and d.call.named.get("interactions", "None") != "None":
         return "not shown"
     missed = None if d.certificate is None else d.certificate.missed
     if missed is None:
         return "in the remainder"
-    _, could, larger = _KINDS[min(max(map(len, d.components), default=1), len(_KINDS)) - 1]
-    is_seen = round(missed, digits + 2) > 0
-    return f"{larger} (up to {missed:.{digits}%} could still be {could})" if is_seen else larger
+    order = min(max(map(len, d.components), default=1), len(_LARGER))
+    could = f" (up to {missed:.0%} could still be {_COULD[order - 1]})" * (round(missed, 2) > 0)
+    return _LARGER[order - 1] + could
 
 
 def notes(d: Decomposition, ranking: Ranking) -> list[str]:
     """Return what must be known of effects when they are shown, at most two sentences."""
     c, known = d.certificate, d.origin.identifiability
-    found = [] if c is None else [*c.edits[-1:], verdict(d).alarm]
-    found += [spread_words(d)]
+    found = [] if c is None else [*c.edits[-1:]]
+    judged = verdict(d)
+    found += [judged.sentence * (judged.state == "bad"), spread_words(d)]
     found += [group.sentence for group in ranking.collinear[:1]]
     found += [] if c is None else [_undetermined_words(c, d)]
     if known is not None and not known.is_unique:
@@ -226,38 +214,15 @@ def _explained_share(d: Decomposition) -> Array:
     return np.array(fitted) if fitted else np.full(d.n_outputs, np.nan)
 
 
-def _explained(d: Decomposition, fitted: str = "") -> str:
-    return f"The {fitted}effects explain {explained_in_words(d)}; the remainder contains the rest."
-
-
-def _sum_words(d: Decomposition, c: Certificate) -> str:
-    fitted = c.fitted_share
-    if c.edits:
-        return "Effects were edited, so they no longer add up to the model."
-    if d.remainder is None and c.additivity is None:
-        return ""
+def _explained(d: Decomposition) -> str:
+    """Return how much the effects explain, and of which output least; empty if they are all."""
     if d.remainder is None:
-        return f"The effects add up to the model (relative error {c.additivity:.0e})."
-    shares = _explained_share(d)
-    if c.missed is None or np.any(np.isnan(shares)):
-        return _explained(d, "fitted " * bool(fitted))
-    low, high = float(shares.min()), float(shares.max())
-    explained, left = f"{low:.1%}", f"{1 - low:.1%}"
-    if high > low:
-        explained, left = f"{low:.1%} to {high:.1%} (by output)", f"{1 - high:.1%} to {left}"
-    kind, *_ = _KINDS[min(max(map(len, d.components), default=1), len(_KINDS)) - 1]
-    rest = _of_remainder(d, 1)
-    whole = "the variance of the predictions"
-    return f"{kind} make up {explained} of {whole}; {left} are {rest}.{_least_explained(d)}"
-
-
-def _least_explained(d: Decomposition) -> str:
-    """Return of which output effects explain least; nothing where that is nearly all."""
-    shares = _explained_share(d)
-    if d.n_outputs == 1 or not np.any(shares < _NEARLY_ALL):
         return ""
-    least = int(np.nanargmin(shares))
-    return f" It is least for {d.output_names[least]} ({shares[least]:.1%})."
+    shares, least = _explained_share(d), ""
+    if d.n_outputs > 1 and np.any(shares < _NEARLY_ALL):
+        worst = int(np.nanargmin(shares))
+        least = f" They explain least of {d.output_names[worst]} ({shares[worst]:.1%})."
+    return f"The effects explain {explained_in_words(d)}; the remainder contains the rest.{least}"
 
 
 def _alarm(c: Certificate, worst: float) -> str:
@@ -273,32 +238,6 @@ def _alarm(c: Certificate, worst: float) -> str:
         f"Numerical error of the effects: up to {worst:.0e} of the largest effect or "
         "intercept; see the certificate."
     )
-
-
-def _purity_words(d: Decomposition, c: Certificate) -> str:
-    if c.conditional_mean is None:
-        return ""
-    if not any(len(subset) > 1 for subset in d.components):
-        return f"Each effect averages to zero (relative error {c.conditional_mean:.0e})."
-    where = ""
-    if (c.cosine or 0.0) > _HARMLESS and any(with_finer_mains(d.components)):
-        where = (
-            "; on the finer bins of main effects, correlations of interactions with main effects "
-            f"reach {c.cosine:.1g}"
-        )
-    return f"Interactions contain no main effects (relative error {c.conditional_mean:.0e}){where}."
-
-
-def _open_words(d: Decomposition, c: Certificate) -> str:
-    undetermined = _undetermined_words(c, d)
-    if undetermined:
-        return undetermined
-    if c.fit_unidentified:
-        return (
-            "The fit is not unique on these rows, as is usual with many intervals; the smallest "
-            "solution was used."
-        )
-    return "The rows determine all effects." if d.origin.measure_rows else ""
 
 
 def _undetermined_words(c: Certificate, d: Decomposition) -> str:

@@ -93,7 +93,7 @@ print(tp.missed_effects(*income, repeats=2, progress=False).head(5))
 # ----------------------------
 for load in (bike_sharing_hour, california_housing, compas_two_years):
     found = trained(load)
-    print(f"{load.__name__}: {tp.simplify(*found, progress=False).summary()[0]}")
+    print(f"{load.__name__}:", *tp.simplify(*found, progress=False).summary()[:2])
 
 # %%
 # A smoother curve has a price. With three degrees of freedom the effect of the age of houses loses

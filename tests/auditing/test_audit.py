@@ -12,9 +12,11 @@ import treepurify as tp
 from tests.report.pages import Page
 from treepurify.auditing import audit as audit_module
 from treepurify.auditing.audit import _drawn_again, audit
-from treepurify.auditing.finders import instabilities
+from treepurify.auditing.changes import instabilities
 from treepurify.auditing.findings import FindingKind
-from treepurify.auditing.ranked_findings import AuditEvidence, audit_decompositions
+from treepurify.auditing.kinds import with_findings
+from treepurify.auditing.ranked_findings import Audit
+from treepurify.comparing.apparent import model_variance
 from treepurify.engines.tree import projection
 
 glassbox = pytest.importorskip("interpret.glassbox")
@@ -115,7 +117,7 @@ def test_nothing_is_found_in_an_additive_model(X):
     model = xgboost.XGBRegressor(n_estimators=60, max_depth=1, n_jobs=1).fit(X, y)
     audited = audit(model, X, n_bootstrap=4, progress=False)
     assert audited.findings == ()
-    assert "Nothing was found." in repr(audited)
+    assert "Nothing was found in 2 effects" in repr(audited)
 
 
 def test_structure_of_an_xgboost_model_is_found(X):
@@ -228,13 +230,13 @@ def test_tables_are_listed_once_for_all_effects(X, monkeypatch):
     model = xgboost.XGBRegressor(n_estimators=20, max_depth=2, n_jobs=1).fit(X, X["a"] * X["b"])
     d = tp.purify(model, X, progress=False)
     spread = {s: np.ones(c.mass.shape)[..., None] for s, c in d.tensor_components().items()}
+    total = model_variance(d)
     listed, known = [], tp.Decomposition.tensor_components
     monkeypatch.setattr(
         tp.Decomposition, "tensor_components", lambda d: listed.append(1) or known(d)
     )
-    assert len(instabilities(d, spread, 5, 0.01)) == len(spread)
-    # Once here, and once for the variance of the model.
-    assert len(listed) <= 2
+    assert len([*instabilities(Audit(d, spread=spread, n_bootstrap=5), total)]) == len(spread)
+    assert len(listed) == 1
 
 
 def test_findings_as_a_table(X):
@@ -256,7 +258,6 @@ def test_deep_models_are_audited_through_order_two(X):
     model.fit(X, X["a"] * X["b"] * X["c"] + X["d"])
     audited = audit(model, X, n_bootstrap=0, measures=["laplace"], progress=False)
     assert audited.decomposition.remainder is not None
-    assert audited.before_after is None
     assert max(map(len, audited.decomposition)) == 2
     assert not found(audited, "hidden effect")
 
@@ -368,9 +369,9 @@ def test_every_argument_is_checked_before_the_model_is_purified(X, monkeypatch):
 def test_evidence_without_other_measures(X):
     model = xgboost.XGBRegressor(n_estimators=5, max_depth=2, n_jobs=1).fit(X, X["a"] * X["b"])
     d = tp.purify(model, X)
-    audited = audit_decompositions(AuditEvidence(d, {}, {}, 0))
+    audited = with_findings(Audit(d))
     assert audited.comparisons == {}
-    assert audited.before_after.second is d
+    assert {finding.kind for finding in audited.findings} >= {"hidden effect"}
 
 
 def test_checks_say_what_was_looked_for_and_not_found(X, tmp_path):
@@ -427,7 +428,8 @@ def test_findings_keep_the_rules_that_are_stated():
     assert len({finding.kind for finding in audited.findings}) > 3
     for finding in audited.findings:
         assert finding.severity >= least[finding.kind] - 1e-12
-    places = audited.before_after.places
+    d = audited.decomposition
+    places = tp.compare(d.as_trained(), d).places
     for finding in audited.findings:
         if finding.kind == "contradiction":
             assert finding.where in set(places["where"])
@@ -485,3 +487,42 @@ def test_another_leading_effect_under_another_measure_is_named():
     audited = audit(model, X, n_bootstrap=0, measures=["uniform"], progress=False)
     (what,) = [finding for finding in audited.findings if finding.kind == "distribution"]
     assert "The largest effect is c here, but b under 'uniform'." in what.sentence
+
+
+def test_features_that_identify_rows_are_findings(X):
+    few = X[:400].assign(
+        number=np.random.default_rng(1).permutation(400) + 7,
+        label=pd.Categorical([f"row {i}" for i in range(400)]),
+        unused=np.arange(400),
+        year=np.arange(400) // 2,
+    )
+    noise = np.random.default_rng(2).normal(size=400)
+    model = xgboost.XGBRegressor(n_estimators=20, max_depth=2, n_jobs=1, enable_categorical=True)
+    names = ["a", "number", "label", "year", "unused"]
+    model.set_params(interaction_constraints=[["a"], ["number"], ["label"], ["year"]])
+    y = few["a"] + noise
+    audited = audit(model.fit(few[names], y), few[names], n_bootstrap=0, measures=[])
+    (finding,) = [found for found in audited.findings if found.kind == "identifier"]
+    d = audited.decomposition
+    used = {name for subset in d.components for name in np.array(d.feature_names)[list(subset)]}
+    assert found(audited, "identifier") == {"number", "label"} & used != set()
+    assert finding.to_do in str(audited)
+    # A tenth of the rows counts: these values differ, too, but are too few to say so.
+    weights = np.where(np.arange(400) < 40, 1.0, 0.0)
+    small = audit(model, few[names], sample_weight=weights, n_bootstrap=0, measures=[])
+    assert not found(small, "identifier")
+
+
+@pytest.mark.parametrize("share", [0.0, 1.5])
+def test_the_first_line_says_whether_stored_pairs_are_pure(X, share):
+    ebm = plant(clean_ebm(X), X, share=share)
+    audited = audit(ebm, X, weights="empirical", n_bootstrap=0, measures=[], progress=False)
+    first = audited.summary()[0]
+    if not share:
+        assert first.startswith("The stored pairs are pure")
+        return
+    # The planted pair is a main effect of `a`, and nothing else.
+    assert first == (
+        "The stored pairs are not pure: up to 100% of a pair's variance is a main effect of one "
+        "side (a in a & b)."
+    )

@@ -13,8 +13,9 @@ from sklearn.preprocessing import StandardScaler
 
 import treepurify as tp
 from tests.report.pages import Page
-from treepurify.auditing.findings import Finding, FindingKind, fold_findings
-from treepurify.auditing.ranked_findings import AuditEvidence, audit_decompositions
+from treepurify.auditing.findings import Finding, FindingKind
+from treepurify.auditing.kinds import KINDS, fold_findings, with_findings
+from treepurify.auditing.ranked_findings import Audit
 from treepurify.auditing.support import _fewest_cells, _jumps
 
 lightgbm = pytest.importorskip("lightgbm")
@@ -27,7 +28,7 @@ X = pd.DataFrame(rng.normal(size=(N_ROWS, 4)), columns=["a", "b", "c", "d"])
 
 def audited(model, rows=X, weights="auto"):
     d = tp.purify(model, rows, weights=weights, progress=False)
-    return audit_decompositions(AuditEvidence(d, {}, {}, 0))
+    return with_findings(Audit(d))
 
 
 def found(audit, kind):
@@ -78,7 +79,7 @@ def test_a_feature_that_acts_only_through_an_interaction():
     (finding,) = found(audit, "only in interactions").values()
     assert finding.subset == (3,)
     assert finding.effects == ((0, 3), (3,))
-    assert finding.sentence.startswith("The main effect of d carries less than 0.01% of")
+    assert finding.sentence.startswith("The main effect of d has a size of")
     assert not found(audit, "dominant interaction")
     drawn = tp.plots.finding(audit, finding)
     assert {drawn.get_xlabel(), drawn.get_ylabel()} == {"a", "d"}
@@ -181,7 +182,7 @@ def test_a_single_row_that_nothing_determines_is_no_finding():
     )
     d = tp.purify(deep(y, rows, max_depth=2), rows, weights="empirical", progress=False)
     assert d.origin.open_directions[0, 1] > 0
-    audit = audit_decompositions(AuditEvidence(d, {}, {}, 0))
+    audit = with_findings(Audit(d))
     assert not found(audit, "identifiability")
     (check,) = [check for check in audit.checks if check.kind == "identifiability"]
     assert "with an ambiguity below the threshold" in check.among
@@ -194,9 +195,7 @@ def test_halves_that_share_no_value_weigh_what_their_main_effects_have():
     model = GradientBoostingRegressor(n_estimators=30, max_depth=2, random_state=0)
     model.fit(rows, rows["a"] * rows["b"])
     d = tp.purify(model, rows, weights="empirical", progress=False)
-    (finding,) = found(
-        audit_decompositions(AuditEvidence(d, {}, {}, 0)), "identifiability"
-    ).values()
+    (finding,) = found(with_findings(Audit(d)), "identifiability").values()
     mains = d["a"].variance[0] + d["b"].variance[0]
     expected = min(mains / sum(d.covariances.values())[0], 1.0)
     assert finding.severity == pytest.approx(expected)
@@ -213,7 +212,8 @@ def test_measures_that_nobody_chose_come_last_and_as_one_finding_each(chosen):
         name: tp.purify(model, rows, weights=name, progress=False)
         for name in ("uniform", "independent")
     }
-    audit = audit_decompositions(AuditEvidence(d, others, {}, 0, measures_chosen=chosen))
+    compared = {name: tp.compare(d, other) for name, other in others.items()}
+    audit = with_findings(Audit(d, comparisons=compared, measures_chosen=chosen))
     of_measures = [finding for finding in audit.findings if finding.kind == "distribution"]
     assert len({finding.measure for finding in of_measures}) == len(of_measures) > 0
     for finding in of_measures:
@@ -231,17 +231,19 @@ def test_what_follows_and_what_to_do_is_said_once_of_each_kind():
     first = next(f for f in audit.findings if f.kind == "dominant interaction")
     assert set(first.effects) == {(0, 1), (2, 3)}
     # Finders that are not folded: each contradiction has a region of its own.
-    several = [replace(first, kind="contradiction", subset=(j,), effects=()) for j in range(2)]
+    advice = KINDS["contradiction"].to_do
+    several = [
+        replace(first, kind="contradiction", subset=(j,), effects=(), to_do=advice)
+        for j in range(2)
+    ]
     audit = replace(audit, findings=(first, *several))
     assert str(audit).count(several[0].to_do) == 1
     assert str(audit).count(first.to_do) == 1
     table = audit.to_frame()
     assert (table["to_do"] != "").all()
     assert set(get_args(FindingKind)) == {check.kind for check in audit.checks}
-    assert all(
-        replace(first, kind=kind).follows and replace(first, kind=kind).to_do
-        for kind in get_args(FindingKind)
-    )
+    assert [*KINDS] == [*get_args(FindingKind)]
+    assert all(kind.follows and kind.to_do for kind in KINDS.values())
 
 
 def test_findings_of_one_kind_become_one():

@@ -8,8 +8,17 @@ from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
 from tests.report.pages import Page, number
-from treepurify.auditing.finders import worthless_effects
+from treepurify.auditing.changes import worthless_effects
+from treepurify.auditing.ranked_findings import Audit
+from treepurify.comparing.apparent import model_variance
 from treepurify.errors import InvalidInputError
+from treepurify.terms import in_digits
+
+
+def worthless(worth):
+    """Return the effects without worth from a thousandth of the variance on."""
+    d = worth.decomposition
+    return [*worthless_effects(Audit(d, worth=worth, threshold=0.001), model_variance(d))]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +41,7 @@ def test_an_interaction_without_worth_is_a_finding(noise):
     assert (0, 1) not in finding.effects
     worth = found.worth.of(finding.subset)
     assert finding.numbers["worth"] == worth["worth"]
-    assert f"{worth['worth']:+.2g}" in finding.sentence
+    assert f"changes by {in_digits(worth['worth'], 2, sign=True)}" in finding.sentence
     shares = [found.decomposition.components[s].variance[0] for s in finding.effects]
     assert shares == sorted(shares, reverse=True)
     assert finding.severity >= 0.01
@@ -49,7 +58,7 @@ def test_a_main_effect_without_worth_is_a_finding_too(noise):
         for s, value in zip(worth.subsets, worth.worth, strict=True)
         if value <= 0 and shares[s] >= 0.001
     }
-    assert {finding.subset for finding in worthless_effects(worth, 0.001)} == expected
+    assert {finding.subset for finding in worthless(worth)} == expected
     assert any(len(s) == 1 for s in expected)
 
 
@@ -93,7 +102,7 @@ def test_findings_without_intervals_and_of_several_outputs(noise):
     d = tp.purify(model, X, progress=False)
     truth = np.digitize(X_test[:, 0] * X_test[:, 1], [-0.5, 0.5])
     worth = tp.effect_worth(d, X_test, truth, n_bootstrap=0, absorb=False, progress=False)
-    found = worthless_effects(worth, 0.001)
+    found = worthless(worth)
     assert found
     for finding in found:
         assert finding.numbers["worth"] <= 0
@@ -133,9 +142,9 @@ def test_an_interval_that_is_not_known_is_no_finding(noise):
     model, X, X_test, y_test = noise
     d = tp.purify(model, X, progress=False)
     worth = tp.effect_worth(d, X_test, y_test, n_bootstrap=20, absorb=False, progress=False)
-    assert worthless_effects(worth, 0.001)
+    assert worthless(worth)
     unknown = replace(worth, low=np.full_like(worth.low, np.nan))
-    assert worthless_effects(unknown, 0.001) == []
+    assert worthless(unknown) == []
 
 
 @pytest.mark.parametrize("is_noise", [False, True])

@@ -155,6 +155,11 @@ def test_the_summary_names_what_is_kept():
     text = str(simple)
     assert f"{len(simple.decomposition)} of {len(d)} effects are within 2.00%" in text
     assert "Kept: x0" in text
+    best = min(step.loss for step in simple.steps)
+    assert best == simple.model_loss
+    assert simple.summary()[0] == (
+        f"Removing effects does not improve the squared error on 500 held-out rows: {best:.4g}."
+    )
     assert "<table" in simple._repr_html_()
 
 
@@ -170,3 +175,17 @@ def test_a_step_of_the_path_keeps_to_the_budget_and_says_what_was_absorbed():
     assert said[False] == "The remaining effects were not adjusted."
     assert said["main"].startswith("The remaining main effects were adjusted")
     assert said[True].startswith("The remaining effects were adjusted")
+
+
+def test_what_matters_most_is_said_first():
+    """Trained on noise, the model is better without most of its effects."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 4))
+    y = X[:, 0] + 2 * rng.normal(size=400)
+    model = GradientBoostingRegressor(max_depth=2, random_state=0).fit(X[:150], y[:150])
+    simple = tp.simplify(tp.purify(model, X[:150]), X[150:], y[150:], progress=False)
+    best = min(simple.steps, key=lambda step: step.loss)
+    first = simple.summary()[0]
+    assert best.loss < simple.model_loss
+    assert "improves the squared error on 250 held-out rows" in first
+    assert f"from {simple.model_loss:.4g} to {best.loss:.4g}, with {len(best.kept)} of" in first

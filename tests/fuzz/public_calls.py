@@ -242,7 +242,7 @@ def held_out_rows() -> Iterator[Call]:
     w = world()
     d, X = w["d"], w["X"]
     held_out = {"d": d, "X": X, "y": w["y"], "n_bootstrap": 3, "progress": False}
-    losses = {"loss": "choice", "y": "observations", "coverage": "number", "shapley": "flag"}
+    losses = {"loss": "choice", "y": "observations", "coverage": "number"}
     yield Call("effect_worth", tp.effect_worth, held_out, losses)
     del held_out["n_bootstrap"]
     smoothed = {"d": d, "key": "a"}

@@ -241,7 +241,7 @@ def test_importance_shows_sizes(numeric):
     widths = sorted((bar.get_width() for bar in ax.patches), reverse=True)
     np.testing.assert_allclose(widths, table["size"][:3])
     label = ax.get_xlabel().replace("\n", " ")
-    assert f"{len(numeric) - 3} smaller ones are not drawn" in label
+    assert f"{len(numeric) - 3} more not drawn" in label
     pairs = importance(numeric, order=2)
     names = [text.get_text() for text in pairs.get_yticklabels()]
     assert names == list(numeric.importance(2)["effect"][:15])

@@ -131,8 +131,8 @@ def test_the_page_says_how_much_the_effects_explain(deep, tmp_path):
     explained = 1 - d.ranking.shares[()]
     assert explained < 0.9
     assert set(section.states) == {"part"}
-    said = float(re.search(r"make up ([\d.]+)%", section.text).group(1))
-    assert said == pytest.approx(100 * explained, abs=0.06)
+    said = float(re.search(r"explain ([\d.]+)%", section.text).group(1))
+    assert said == pytest.approx(100 * explained, abs=0.006)
     assert "remainder" in Page(tmp_path / "deep.html")["Effects"].text
 
 

@@ -53,7 +53,7 @@ def test_a_planted_region_is_found_and_confirmed(noisy):
     check_means(found, X, (y - d.predict(X)) ** 2)
     first = found.spots[0]
     assert first.is_confirmed
-    assert {side.axis.name for side in first.slice.sides} == {"b", "c"}
+    assert {side.axis.name for side in first.sides} == {"b", "c"}
     inside = found.rows_in(0, X)
     assert (inside & is_weak).sum() / (inside | is_weak).sum() > 0.7
     assert first.low < 15.0 * (1 - is_weak.mean()) < first.high + 3.0
@@ -61,7 +61,7 @@ def test_a_planted_region_is_found_and_confirmed(noisy):
     assert sum(spot.is_confirmed for spot in found.spots) <= 2
     one = tp.weak_spots(d, X, y, order=1, progress=False)
     assert set(one.to_frame()["order"]) == {1}
-    assert one.spots[0].slice.sides[0].axis.name == "b"
+    assert one.spots[0].sides[0].axis.name == "b"
 
 
 def test_results_repeat_and_other_seeds_have_other_halves(noisy):

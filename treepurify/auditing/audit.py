@@ -1,17 +1,19 @@
 """Audit a trained model: purify it under several measures and rank what stands out."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import brief, check_number, check_whole, read_names
-from treepurify.auditing.ranked_findings import Audit, AuditEvidence, audit_decompositions
+from treepurify.auditing.kinds import with_findings
+from treepurify.auditing.ranked_findings import Audit
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
-from treepurify.comparing.shared_cells import same_axis
+from treepurify.comparing.compare import compare
+from treepurify.comparing.shared_cells import need_rows, same_axis
 from treepurify.components import TensorComponent, locate_cells
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.functions import features_read
@@ -19,16 +21,15 @@ from treepurify.engines.common.inputs import with_note
 from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.refits import read_refits
 from treepurify.errors import InvalidInputError, MemoryBudgetError
-from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.evidence.held_out import check_held_out
 from treepurify.evidence.worth import effect_worth
 from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import Subset, mean_over_cells
 from treepurify.models.parse import Model, read_model
 from treepurify.models.refits import GivenRefits
-from treepurify.progress import ProgressReport, progress_report
+from treepurify.progress import progress_report
 from treepurify.rows.columns import Columns
-from treepurify.rows.given_rows import GivenRows, given_rows
+from treepurify.rows.given_rows import given_rows
 from treepurify.rows.row_weights import read_weights
 from treepurify.rows.tables import check_table
 from treepurify.threads import iterate_threads, one_blas_thread
@@ -41,6 +42,9 @@ _OTHER_MEASURES = ("laplace", "uniform", "independent")
 # Draws of the rows that are purified side by side if both fit the memory budget, each with about
 # three times the tables of its effects.
 _DRAWS_AT_ONCE, _TABLES_OF_A_DRAW = 2, 3
+# Of fewer rows, whole numbers may well differ without being identifiers.
+_LEAST_IDENTIFIED = 100
+_TOO_LARGE = "its tables take more than the memory budget allows"
 
 
 def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
@@ -53,7 +57,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     feature_names: Sequence[str] | None = None,
     refits: GivenRefits | None = None,
     measures: Sequence[str] | None = None,
-    n_bootstrap: int = 10,
+    n_bootstrap: int = 5,
     seed: int = 0,
     threshold: float = 0.01,
     held_out: tuple[Any, ...] | None = None,
@@ -64,9 +68,10 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
 
     The audit checks for main effects that are partly hidden in interactions, contradictions between
     apparent and purified effects, and interactions that nearly vanish when purified. It also checks
-    for effects that depend on the distribution, are large in regions without data, are not
-    determined by the data, or change when the rows are resampled or, if several trainings are
-    passed, from training to training. All results refer to the distribution in `weights`.
+    for identifiers, and for effects that depend on the distribution, are large in regions without
+    data, are not determined by the data, or change when the rows are resampled or, if several
+    trainings are passed, from training to training. All results refer to the distribution in
+    `weights`.
 
     Parameters
     ----------
@@ -142,10 +147,21 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     >>> "hidden effect" in {finding.kind for finding in report.findings}
     True
     """
-    _check_options(n_bootstrap, seed, threshold, memory_budget)
+    check_whole("n_bootstrap", n_bootstrap, 0)
+    check_whole("seed", seed, 0)
+    check_number("threshold", threshold, least=0, most=1, open_ends=True)
+    check_memory_budget(memory_budget)
+    if X is None:
+        raise InvalidInputError("an audit needs the rows that represent the distribution: pass X")
     report = progress_report(progress)
-    given = _read_rows(model, X, feature_names, sample_weight, seed, memory_budget, report)
-    X, sample_weight = given.table, given.weights
+    one = model[0] if isinstance(model, list | tuple) and model else model
+    given = given_rows(
+        X, features_read(one, X, feature_names), sample_weight, (), memory_budget, report, seed=seed
+    )
+    X, row_weights = given.table, given.weights
+    check_table(X)
+    if row_weights is not None:
+        row_weights = read_weights(row_weights)
     read = read_refits(model, refits, X, feature_names, memory_budget)
     parsed = read_model(model, X, feature_names) if read is None else read.centre
     _check_held_out(parsed, held_out)
@@ -154,91 +170,82 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     for measure in wanted:
         as_weighting(measure)
     steps = 1 + len(wanted) + n_bootstrap
+
+    def step(done: int) -> None:
+        report("auditing", done, steps)
+
     purified = partial(
         purify,
+        X=X,
         order=order,
         feature_names=feature_names,
         memory_budget=memory_budget,
         progress=False,
     )
-    weighed = partial(purified, X=X, weights=weighting, sample_weight=sample_weight)
-    # All are kept to the end: those that nobody named may take half of the memory.
-    of_others = partial(purified, memory_budget=memory_budget // (2 if measures is None else 1))
-
     # Threads of BLAS wait for each other busily, and longest where a core has other work.
     with one_blas_thread():
-        report("auditing", 0, steps)
+        step(0)
         # A model alone was compared with its library on these rows already.
-        d = weighed(parsed if read is None else model, refits=refits)
-        trainings = d.spread
+        whole = parsed if read is None else model
+        d = purified(whole, weights=weighting, sample_weight=row_weights, refits=refits)
         d = with_note(d, given)
-        others: dict[str, Decomposition] = {}
-        left_out: dict[str, str] = {}
-        for step, measure in enumerate(wanted, start=1):
-            counted = sample_weight if as_weighting(measure).needs_rows else None
-            report("auditing", step, steps)
-            try:
-                others[measure] = of_others(parsed, X, weights=measure, sample_weight=counted)
-            except (InvalidInputError, MemoryBudgetError) as error:
-                # Rows and order were accepted before: this measure cannot reach the order, or takes
-                # more memory, which is an error only if the caller chose it.
-                if measures is not None:
-                    raise
-                left_out[measure] = str(error)
-        draws = _draws(d, sample_weight, seed)
-
-        def squared(drawn: Array) -> dict[Subset, Array]:
-            sample = purified(parsed, X, weights=weighting, sample_weight=drawn)
-            return _squared_changes(d, sample)
-
-        at_once = _draws_at_once(d, memory_budget)
-        of_draws = iterate_threads(squared, islice(draws, n_bootstrap), at_once)
-        spread = _root_mean(of_draws, lambda n: report("auditing", steps - n_bootstrap + n, steps))
-        worth = None if held_out is None else _worth(d, held_out, seed, memory_budget)
-        return audit_decompositions(
-            AuditEvidence(
-                d,
-                others,
-                spread,
-                n_bootstrap,
-                seed,
-                worth,
-                trainings,
-                X,
-                sample_weight,
-                left_out,
-                measures_chosen=measures is not None,
-            ),
-            threshold,
+        # All are kept to the end: those that nobody named may take half of the memory.
+        share = memory_budget // (2 if measures is None else 1)
+        others = partial(purified, parsed, memory_budget=share)
+        looked = Audit(
+            d,
+            threshold=threshold,
+            n_bootstrap=n_bootstrap,
+            seed=seed,
+            trainings=d.spread,
+            measures_chosen=measures is not None,
+            identifiers=_identifiers(d, X, row_weights),
         )
+        looked = _compared(looked, others, wanted, X, row_weights, step)
+        drawn = partial(purified, parsed, weights=weighting)
+        at_once = _draws_at_once(d, memory_budget)
+        spread = _changes_of_draws(looked, drawn, row_weights, at_once, step)
+        worth = None
+        if held_out is not None:
+            worth = effect_worth(
+                d,
+                *held_out[:2],
+                absorb=False,
+                sample_weight=held_out[2] if len(held_out) == 3 else None,
+                seed=seed,
+                memory_budget=memory_budget,
+                progress=False,
+            )
+        return with_findings(replace(looked, spread=spread, worth=worth))
 
 
-def _check_options(n_bootstrap: int, seed: int, threshold: float, memory_budget: int) -> None:
-    check_whole("n_bootstrap", n_bootstrap, 0)
-    check_whole("seed", seed, 0)
-    check_number("threshold", threshold, least=0, most=1, open_ends=True)
-    check_memory_budget(memory_budget)
-
-
-def _read_rows(
-    model: Any,
+def _compared(
+    audit: Audit,
+    purified: Callable[..., Decomposition],
+    measures: Sequence[str],
     X: Any,
-    feature_names: Sequence[str] | None,
-    sample_weight: Any,
-    seed: int,
-    memory_budget: int,
-    report: ProgressReport,
-) -> GivenRows:
-    """Return the rows as a table, with their weights as numbers."""
-    if X is None:
-        raise InvalidInputError("an audit needs the rows that represent the distribution: pass X")
-    one = model[0] if isinstance(model, list | tuple) and model else model
-    given = given_rows(
-        X, features_read(one, X, feature_names), sample_weight, (), memory_budget, report, seed=seed
-    )
-    check_table(given.table)
-    weights = None if given.weights is None else read_weights(given.weights)
-    return given._replace(weights=weights)
+    row_weights: Array | None,
+    report: Callable[[int], None],
+) -> Audit:
+    """Return an audit with its effects compared with those under other measures."""
+    d, comparisons, left_out = audit.decomposition, {}, {}
+    for done, measure in enumerate(measures, start=1):
+        report(done)
+        counted = row_weights if as_weighting(measure).needs_rows else None
+        try:
+            other = purified(weights=measure, sample_weight=counted)
+        except (InvalidInputError, MemoryBudgetError) as error:
+            # Rows and order were accepted before: this measure cannot reach the order, or takes
+            # more memory, which is an error only if the caller chose it.
+            if audit.measures_chosen:
+                raise
+            is_large = isinstance(error, MemoryBudgetError)
+            left_out[measure] = _TOO_LARGE if is_large else str(error)
+            continue
+        rows = {"X": X, "sample_weight": row_weights} if need_rows(d, other) else {}
+        names = (d.measure, other.measure)
+        comparisons[measure] = compare(d, other, **rows, names=names, progress=False)
+    return replace(audit, comparisons=comparisons, measures_left_out=left_out)
 
 
 def _check_held_out(model: Model, held_out: Any) -> None:
@@ -254,25 +261,39 @@ def _check_held_out(model: Model, held_out: Any) -> None:
     check_held_out(model, rows, y, "auto", weights[0] if weights else None)
 
 
-def _worth(d: Decomposition, held_out: Any, seed: int, memory_budget: int) -> EffectWorth:
-    return effect_worth(
-        d,
-        *held_out[:2],
-        absorb=False,
-        shapley=False,
-        sample_weight=held_out[2] if len(held_out) == 3 else None,
-        seed=seed,
-        memory_budget=memory_budget,
-        progress=False,
-    )
+def _identifiers(d: Decomposition, X: Any, row_weights: Array | None) -> tuple[int, ...]:
+    """Return the features whose whole numbers, or labels, differ in all rows that count."""
+    found = []
+    for j, column in enumerate(d.inputs.columns(X).values):
+        values = column if row_weights is None else column[row_weights > 0]
+        is_whole = len(values) >= _LEAST_IDENTIFIED and np.all(values == np.floor(values))
+        if is_whole and len(np.unique(values)) == len(values):
+            found.append(j)
+    return tuple(found)
 
 
-def _draws(d: Decomposition, sample_weight: Any, seed: int) -> Iterator[Array]:
-    """Yield the weights of the rows drawn again, time after time."""
-    rng = np.random.default_rng(seed)
-    weights = np.ones(d.origin.n_rows or 0) if sample_weight is None else sample_weight
-    while True:
-        yield _drawn_again(rng, weights)
+def _changes_of_draws(
+    audit: Audit,
+    purified: Callable[..., Decomposition],
+    row_weights: Array | None,
+    at_once: int,
+    report: Callable[[int], None],
+) -> dict[Subset, Array]:
+    """Return the root mean square change of each effect, cell by cell, over draws of the rows."""
+    d, n_draws = audit.decomposition, audit.n_bootstrap
+    rng = np.random.default_rng(audit.seed)
+    weights = np.ones(d.origin.n_rows or 0) if row_weights is None else row_weights
+    draws = (_drawn_again(rng, weights) for _ in range(n_draws))
+
+    def squared(drawn: Array) -> dict[Subset, Array]:
+        return _squared_changes(d, purified(sample_weight=drawn))
+
+    sums: dict[Subset, Array] = {}
+    for done, squares in enumerate(iterate_threads(squared, draws, at_once), start=1):
+        report(len(audit.comparisons) + len(audit.measures_left_out) + done)
+        for subset, square in squares.items():
+            sums[subset] = sums.get(subset, 0.0) + square
+    return {subset: np.sqrt(total / n_draws) for subset, total in sums.items()}
 
 
 def _draws_at_once(d: Decomposition, memory_budget: int) -> int:
@@ -305,19 +326,6 @@ def _squared_changes(d: Decomposition, sample: Decomposition) -> dict[Subset, Ar
             change = change - mean_over_cells(component.mass, change)
             squares[subset] = change**2
     return squares
-
-
-def _root_mean(
-    of_draws: Iterable[dict[Subset, Array]], report: Callable[[int], None]
-) -> dict[Subset, Array]:
-    """Return the root of the mean over draws of the squared changes of each effect."""
-    sums: dict[Subset, Array] = {}
-    done = 0
-    for done, squares in enumerate(of_draws, start=1):
-        report(done)
-        for subset, square in squares.items():
-            sums[subset] = sums.get(subset, 0.0) + square
-    return {subset: np.sqrt(total / done) for subset, total in sums.items()}
 
 
 def _on_cells_of(

@@ -314,7 +314,7 @@ def _moved(comparison: Comparison) -> list[str]:
     if np.isnan(first) or np.isnan(second):
         return []
     shares = _both(comparison, f"{first:z.0%}", f"{second:z.0%}")
-    return [f"Main effects account for {shares} of the variance of the predictions of each."]
+    return [f"Main effects account for {shares} of the variance of the predictions."]
 
 
 def _spreads(comparison: Comparison) -> list[str]:

@@ -11,8 +11,6 @@ from treepurify.grids.axis import FeatureAxis, group_neighbours
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices
 
-__all__ = ["LocatedRows", "group_cells", "locate_main_effects"]
-
 
 @dataclass(frozen=True, eq=False)
 class LocatedRows:

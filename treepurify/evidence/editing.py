@@ -5,7 +5,7 @@ So every edit is the decomposition plus a purified difference.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import brief, check_result, read_numbers
 from treepurify.budget import DEFAULT_BUDGET
-from treepurify.certificate import STOPPED
+from treepurify.certificate import STOPPED, Certificate
 from treepurify.comparing.apparent import model_variance
 from treepurify.components import Component, TensorComponent, values_on_rows
 from treepurify.decomposition import Absorb, Decomposition
@@ -24,49 +24,22 @@ from treepurify.grids.grid import Subset
 from treepurify.links import Link
 from treepurify.moments import moments_on_rows
 from treepurify.origin import Edit
+from treepurify.progress import no_report
 from treepurify.purification.cascade import Purified, downward_closure, purify_effects
 from treepurify.purification.purity import measure_purity
-from treepurify.remainder import Remainder, SumOfParts
+from treepurify.remainder import SumOfParts
 from treepurify.spread import Spread
 from treepurify.terms import read_features
 from treepurify.typing import Array
 
-__all__ = [
-    "REMAINDER",
-    "add_tables",
-    "edited",
-    "has_independent_effects",
-    "only",
-    "read_terms",
-    "with_effect",
-    "without",
-    "without_features",
-]
+# Root mean square difference from before, per output, and whether it is a bound.
+_Difference = tuple[Array, bool]
 
 REMAINDER: Subset = ()
 _ROUNDING = 1e-12
 _MOST_NAMED = 8
 # What an edit changes, by link: where effects add up.
 _CHANGED = {"identity": "Predictions", "logit": "The log-odds", "log": "The log of the mean"}
-
-
-@dataclass(frozen=True, eq=False)
-class Added:
-    """A decomposition's parts after tables were added to them.
-
-    Parameters
-    ----------
-    intercept : ndarray of float64, shape (n_outputs,)
-        The new intercept.
-    components : dict of tuple of int to Component
-        The new components.
-    purified : Purified
-        The pure parts of what was added.
-    """
-
-    intercept: Array
-    components: dict[Subset, Component]
-    purified: Purified
 
 
 def read_terms(d: Decomposition, terms: Iterable[Any]) -> list[Subset]:
@@ -184,29 +157,29 @@ def _leave_out(
 ) -> Decomposition:
     taken = {subset: c for subset, c in d.components.items() if subset in out}
     kept = {subset: c for subset, c in d.components.items() if subset not in out}
-    remainder = None if REMAINDER in out else d.remainder
-    names = [d.term_name(subset) for subset in taken]
-    names += ["remainder"] * (remainder is not d.remainder)
+    gone = d.remainder if REMAINDER in out else None
+    names = [d.term_name(subset) for subset in taken] + ["remainder"] * (gone is not None)
     if not names:
         return d
     what = f"without {_listed(names)}"
     facts: dict[str, Any] = {"edit": "without", "terms": names, "absorb": absorb}
+    after = replace(d, components=kept, remainder=d.remainder if gone is None else None)
     onto = absorbing(kept, absorb)
-    dropped = d.remainder if REMAINDER in out else None
     parts: list[Any] = [*taken.values()]
-    if dropped is not None:
-        parts += dropped.parts if isinstance(dropped, SumOfParts) else [dropped]
+    if gone is not None:
+        parts += gone.parts if isinstance(gone, SumOfParts) else [gone]
     if not onto or not taken or has_independent_effects(d):
         # Independent effects can take nothing over.
-        return edited(d, d.intercept, kept, remainder, what, facts, _size_of_sum(d, parts))
+        return _recorded(d, after, what, facts, _size_of_sum(d, parts))
     space = effect_space(d, onto, memory_budget)
     # What the remainder adds has no cells that effects could absorb it in.
     projected = space.project(_sum_on_rows(d, taken.values()), onto)
-    added = add_tables(replace(d, components=kept), projected.tables, projected.pure)
+    after, purified = add_tables(after, projected.tables, projected.pure)
+    after = replace(after, intercept=after.intercept + projected.mean)
     tables, others = _apart(parts)
-    change = _sum_on_rows(d, kept.values(), added.components.values()) - _sum_on_rows(d, tables)
-    intercept = added.intercept + projected.mean
-    change += intercept - d.intercept
+    change = _sum_on_rows(d, after.components.values()) - _sum_on_rows(d, kept.values())
+    change += after.intercept - d.intercept - _sum_on_rows(d, tables)
+    size = np.sqrt((space.shares[:, None] * change**2).sum(axis=0))
     facts |= {
         "steps": projected.steps,
         "gradient": projected.gradient,
@@ -215,11 +188,7 @@ def _leave_out(
     which = "main effects" if absorb == "main" else "effects"
     where = f" on {d.grid_rows.words}" if d.grid_rows is not None and d.grid_rows.words else ""
     what += f"; the remaining {which} were adjusted to compensate{where}"
-    difference = _compared_with(_root_mean_square(change, space.shares), others)
-    return edited(
-        d, intercept, added.components, remainder, what, facts, difference, added.purified,
-        converged=projected.converged,
-    )  # fmt: skip
+    return _recorded(d, after, what, facts, _with_bound(size, others), purified)
 
 
 def with_effect(
@@ -234,18 +203,12 @@ def with_effect(
     component = d[key]
     if subset not in d.components or not isinstance(component, TensorComponent):
         raise InvalidInputError(f"with_effect needs an effect that is a table; {name!r} is none")
-    table = _read_table(values, component, name)
-    change = table - component.values
-    added = add_tables(d, {subset: change})
-    given = component.mass[..., None] * change**2
-    difference = _Difference(
-        np.sqrt(given.sum(axis=tuple(range(component.mass.ndim)))), is_bound=False
-    )
+    change = _read_table(values, component, name) - component.values
+    after, purified = add_tables(d, {subset: change})
+    squares = (component.mass[..., None] * change**2).reshape(-1, d.n_outputs)
     facts = {"edit": "with_effect", "terms": [name], **(facts or {})}
     what = what or f"the effect of {name} replaced"
-    return edited(
-        d, added.intercept, added.components, d.remainder, what, facts, difference, added.purified
-    )
+    return _recorded(d, after, what, facts, (np.sqrt(squares.sum(axis=0)), False), purified)
 
 
 def _read_table(values: npt.ArrayLike, component: TensorComponent, name: str) -> Array:
@@ -266,7 +229,7 @@ def _read_table(values: npt.ArrayLike, component: TensorComponent, name: str) ->
 
 def add_tables(
     d: Decomposition, tables: Mapping[Subset, Array], pure: Collection[Subset] = ()
-) -> Added:
+) -> tuple[Decomposition, Purified]:
     """Add tables on the cells of a decomposition's components to it, purified.
 
     Parameters
@@ -277,6 +240,13 @@ def add_tables(
         What to add, on the cells of the component of the same features.
     pure : collection of tuple of int
         Those of them that hold pure functions and are added as they are.
+
+    Returns
+    -------
+    added : Decomposition
+        With the new intercept and components, and the certificate of `d`.
+    purified : Purified
+        The pure parts of what was added.
 
     Raises
     ------
@@ -300,14 +270,9 @@ def add_tables(
         (dropped,) = (i for i, j in enumerate(larger) if j not in subset)
         axes[subset] = axes[larger][:dropped] + axes[larger][dropped + 1 :]
         mass[subset] = mass[larger].sum(axis=dropped)
+    effects = {s: EffectTensor(s, axes[s], values) for s, values in mixed.items()}
     purified = purify_effects(
-        EffectTensors(
-            np.zeros(d.n_outputs),
-            {s: EffectTensor(s, axes[s], values) for s, values in mixed.items()},
-        ),
-        mass,
-        axes,
-        progress=lambda what, done, total: None,
+        EffectTensors(np.zeros(d.n_outputs), effects), mass, axes, progress=no_report
     )
     components: dict[Subset, Component] = dict(d.components)
     largest = max((float(np.abs(table).max(initial=0.0)) for table in mixed.values()), default=0.0)
@@ -318,102 +283,78 @@ def add_tables(
             components[subset] = replace(old, values=old.values + part, raw=None)
         elif float(np.abs(part).max(initial=0.0)) > _ROUNDING * largest:
             components[subset] = TensorComponent(subset, axes[subset], part, mass[subset], d.inputs)
-    return Added(d.intercept + purified.intercept, components, purified)
+    intercept = d.intercept + purified.intercept
+    return replace(d, intercept=intercept, components=components), purified
 
 
-@dataclass(frozen=True, eq=False)
-class _Difference:
-    """Root mean square difference from before, per output; or a bound of it."""
-
-    size: Array
-    is_bound: bool
-
-
-def edited(
+def _recorded(
     d: Decomposition,
-    intercept: Array,
-    components: Mapping[Subset, Component],
-    remainder: Remainder | None,
+    after: Decomposition,
     what: str,
     facts: Mapping[str, Any],
     difference: _Difference,
     purified: Purified | None = None,
-    *,
-    converged: bool = True,
 ) -> Decomposition:
     """Return the decomposition after an edit, which its certificate and origin name."""
+    size, is_bound = difference
     deviation = _deviation(d)
-    earlier = d.origin.edits
-    sizes = difference.size.tolist()
-    entry = {**facts, "difference": sizes, "difference_is_bound": difference.is_bound}
-    if not earlier and deviation is not None:
+    entry = {**facts, "difference": size.tolist(), "difference_is_bound": is_bound}
+    if not d.origin.edits and deviation is not None:
         entry["model_deviation"] = deviation.tolist()
-    edits = (*earlier, Edit(entry, tuple(sizes), difference.is_bound))
+    edits = (*d.origin.edits, Edit(entry, tuple(size.tolist()), is_bound))
     total = np.sum([edit.difference for edit in edits], axis=0)
-    is_bound = len(edits) > 1 or difference.is_bound
-    summary = {"value": total.tolist(), "is_bound": is_bound}
+    summary = {"value": total.tolist(), "is_bound": len(edits) > 1 or is_bound}
     # Those that were stored are covariances with the model before the edit.
     known = None
     if has_independent_effects(d):
-        known = {subset: component.variance for subset, component in components.items()}
-        known |= {} if remainder is None else {REMAINDER: remainder.variance}
-    result = replace(
-        d,
-        intercept=intercept,
-        components=components,
-        remainder=remainder,
-        origin=replace(d.origin, edits=edits),
-        diagnostics={
-            **{name: fact for name, fact in d.diagnostics.items() if name != "errors"},
-            "difference_from_model": summary,
-        },
-        stored_covariances=known,
-        stored_collinear=None,
-        spread=_spread_of_what_stayed(d, components),
-    )
-    certificate = None
-    if d.certificate is not None:
+        known = {subset: component.variance for subset, component in after.components.items()}
+        known |= {} if after.remainder is None else {REMAINDER: after.remainder.variance}
+    facts_left = {name: fact for name, fact in d.diagnostics.items() if name != "errors"}
+    certificate = d.certificate
+    if certificate is not None:
         certificate = replace(
-            d.certificate,
+            certificate,
             additivity=None,
             margin_error=None,
             library_rounding=None,
-            edits=(*d.certificate.edits, _sentence(what, difference, deviation, d.link)),
-            sampling_error=() if d.certificate.sampling_error is not None else None,
-        ).noted(STOPPED * (not converged))
-    result = replace(result, certificate=certificate)
-    return result if purified is None else _with_new_purity(result, purified)
+            edits=(*certificate.edits, _sentence(what, difference, deviation, d.link)),
+            sampling_error=None if certificate.sampling_error is None else (),
+        ).noted(STOPPED * (not facts.get("converged", True)))
+        if purified is not None:
+            certificate = _with_new_purity(certificate, after, purified)
+    return replace(
+        after,
+        certificate=certificate,
+        origin=replace(d.origin, edits=edits),
+        diagnostics={**facts_left, "difference_from_model": summary},
+        stored_covariances=known,
+        stored_collinear=None,
+        spread=_spread_of_what_stayed(d, after),
+    )
 
 
-def _spread_of_what_stayed(
-    d: Decomposition, components: Mapping[Subset, Component]
-) -> Spread | None:
+def _spread_of_what_stayed(d: Decomposition, after: Decomposition) -> Spread | None:
     """Return the spread of the effects that the edit left as they were; it is of no others."""
     if d.spread is None:
         return None
     stayed = {
         subset: stacked
         for subset, stacked in d.spread.stacked.items()
-        if components.get(subset) is d.components.get(subset)
+        if after.components.get(subset) is d.components.get(subset)
     }
     return replace(d.spread, stacked=stayed) if stayed else None
 
 
-def _with_new_purity(d: Decomposition, purified: Purified) -> Decomposition:
-    """Return a decomposition whose certificate measures the tables as they are now."""
-    if d.certificate is None:
-        return d
-    scale = d.certificate.scale
-    purity = measure_purity(d.tensor_components(), scale)
-    error = float(max(purified.errors.values(), default=0.0)) / (scale if scale > 0 else 1.0)
-    certificate = replace(
-        d.certificate,
+def _with_new_purity(c: Certificate, after: Decomposition, purified: Purified) -> Certificate:
+    """Return a certificate that measures the tables as they are now."""
+    purity = measure_purity(after.tensor_components(), c.scale)
+    error = float(max(purified.errors.values(), default=0.0)) / (c.scale if c.scale > 0 else 1.0)
+    return replace(
+        c,
         conditional_mean=purity.conditional_mean,
         cosine=purity.cosine,
-        solver_error=d.certificate.solver_error + error,
-    )
-    stopped = not all(solution.converged for solution in purified.solutions.values())
-    return replace(d, certificate=certificate.noted(STOPPED * stopped))
+        solver_error=c.solver_error + error,
+    ).noted(STOPPED * (not all(each.converged for each in purified.solutions.values())))
 
 
 def _deviation(d: Decomposition) -> Array | None:
@@ -427,19 +368,17 @@ def _deviation(d: Decomposition) -> Array | None:
 
 
 def _sentence(what: str, difference: _Difference, deviation: Array | None, link: Link) -> str:
-    sizes = ", ".join(f"{size:.4g}" for size in difference.size)
-    bound = "at most " if difference.is_bound else ""
+    size, is_bound = difference
     compared = ""
     if deviation is not None:
-        shares = ", ".join(
-            f"{size / of:.2%}" if of > 0 else "-"
-            for size, of in zip(difference.size, deviation, strict=True)
-        )
+        pairs = zip(size, deviation, strict=True)
+        shares = ", ".join(f"{own / of:.2%}" if of > 0 else "-" for own, of in pairs)
         compared = f"; {shares} of the standard deviation"
-    loose = " The true change may be much smaller." if bound else ""
     changed = _CHANGED.get(link.name, "Raw predictions")
     return (
-        f"Edited: {what}. {changed} changed by {bound}{sizes} (root mean square{compared}).{loose}"
+        f"Edited: {what}. {changed} changed by {'at most ' if is_bound else ''}"
+        f"{', '.join(f'{own:.4g}' for own in size)} (root mean square{compared})."
+        f"{' The true change may be much smaller.' if is_bound else ''}"
     )
 
 
@@ -457,11 +396,11 @@ def _size_of_sum(d: Decomposition, parts: Sequence[Any]) -> _Difference:
     tables, others = _apart(parts)
     if d.rows is not None and tables:
         moments = moments_on_rows(tables, d.rows)
-        return _compared_with(np.sqrt(moments.square / moments.weight), others)
-    variances = [np.asarray(part.variance) for part in parts]
+        return _with_bound(np.sqrt(moments.square / moments.weight), others)
     if len(parts) == 1 or has_independent_effects(d):
-        return _Difference(np.sqrt(np.sum(variances, axis=0)), is_bound=False)
-    return _Difference(np.sum(np.sqrt(variances), axis=0), is_bound=True)
+        variances = [np.asarray(part.variance) for part in parts]
+        return np.asarray(np.sqrt(np.sum(variances, axis=0))), False
+    return _with_bound(np.zeros(d.n_outputs), parts)
 
 
 def _apart(parts: Sequence[Any]) -> tuple[list[TensorComponent], list[Any]]:
@@ -470,10 +409,10 @@ def _apart(parts: Sequence[Any]) -> tuple[list[TensorComponent], list[Any]]:
     return tables, [part for part in parts if not isinstance(part, TensorComponent)]
 
 
-def _compared_with(known: Array, others: Sequence[Any]) -> _Difference:
+def _with_bound(known: Array, others: Sequence[Any]) -> _Difference:
     """Return a difference of which a part is known, and others are bounded by their deviations."""
     deviations = [np.sqrt(np.asarray(part.variance)) for part in others]
-    return _Difference(known + np.sum(deviations, axis=0), is_bound=bool(others))
+    return known + np.sum(deviations, axis=0), bool(others)
 
 
 def has_independent_effects(d: Decomposition) -> bool:
@@ -489,17 +428,12 @@ def has_independent_effects(d: Decomposition) -> bool:
     )
 
 
-def _sum_on_rows(d: Decomposition, *groups: Iterable[Any]) -> Array:
-    """Return the sum of the tables of the last group, less those of one before it."""
+def _sum_on_rows(d: Decomposition, parts: Iterable[Any]) -> Array:
+    """Return the sum of some tables on the rows of the distribution."""
     rows = d.grid_rows
     if rows is None:
         raise TypeError("a sum on rows needs the rows of the distribution")
     total = np.zeros((rows.n_rows, d.n_outputs))
-    for sign, group in zip((1.0, -1.0), reversed(groups), strict=False):
-        for component in group:
-            total += sign * values_on_rows(component, rows.by_order)
+    for part in parts:
+        total += values_on_rows(part, rows.by_order)
     return total
-
-
-def _root_mean_square(values: Array, shares: Array) -> Array:
-    return np.asarray(np.sqrt((shares[:, None] * values**2).sum(axis=0)))

@@ -7,7 +7,7 @@ measure, by conjugate gradients. Where cells are few, the rows are gone through 
 of them in each two cells.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations, combinations_with_replacement
 from math import prod
@@ -22,16 +22,16 @@ from treepurify.budget import check_budget
 from treepurify.components import TensorComponent, locate_cells
 from treepurify.decomposition import Absorb, Decomposition
 from treepurify.errors import InvalidInputError
+from treepurify.evidence.held_out import PredictedRows
 from treepurify.grids.grid import Subset
 from treepurify.purification.general import solve_exactly
 from treepurify.purification.solution import inverse_mass
-from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices
-
-__all__ = ["EffectSpace", "Projected", "absorbing", "effect_space", "space_on_rows"]
 
 TOLERANCE = 1e-11
 _MOST_STEPS = 5000
+# Functions that are projected on the same effects side by side.
+_AT_ONCE = 8
 # Entries of a matrix of joint shares; larger ones are no quicker than the rows.
 _MOST_JOINT = 1 << 22
 
@@ -91,7 +91,9 @@ class EffectSpace:
     shares: Array
     joint: dict[tuple[int, int], Array] = field(default_factory=dict)
 
-    def project(self, function: Array, onto: Collection[Subset]) -> Projected:
+    def project(
+        self, function: Array, onto: Collection[Subset], tolerance: float = TOLERANCE
+    ) -> Projected:
         """Return the projection of a function on the space of some effects.
 
         Parameters
@@ -100,12 +102,14 @@ class EffectSpace:
             Its values on the rows.
         onto : collection of tuple of int
             The effects; constants belong to the space.
+        tolerance : float
+            Norm of the gradient that may be left, relative to that of the function.
         """
         chosen = self._places(onto)
         free = [t for t in chosen if not _needs_purifying(self.subsets[t], onto)]
         tied = [t for t in chosen if t not in free]
         space = _Tables(self, (*free, *tied), frozenset(tied))
-        return space.project(function)
+        return space.project(function, tolerance)
 
     def sum_of(self, tables: Mapping[Subset, Array]) -> Array:
         """Return the sum of some tables (cells..., n_outputs) on the rows."""
@@ -184,11 +188,7 @@ def effect_space(d: Decomposition, subsets: Collection[Subset], memory_budget: i
 
 
 def space_on_rows(
-    d: Decomposition,
-    subsets: Collection[Subset],
-    columns: Columns,
-    shares: Array,
-    memory_budget: int,
+    d: Decomposition, subsets: Collection[Subset], rows: PredictedRows, memory_budget: int
 ) -> EffectSpace:
     """Return the tables of some effects on other rows, with a share of each.
 
@@ -206,10 +206,42 @@ def space_on_rows(
         axes = [*zip(component.features, component.axes, strict=True)]
         for j, axis in axes:
             if (j, id(axis)) not in found:
-                found[j, id(axis)] = locate_cells(columns, j, axis)
+                found[j, id(axis)] = locate_cells(rows.columns, j, axis)
         return np.stack([found[j, id(axis)] for j, axis in axes])
 
-    return _space(tensors, codes, shares, memory_budget)
+    return _space(tensors, codes, rows.shares, memory_budget)
+
+
+def taken_over(
+    measure: EffectSpace,
+    there: EffectSpace,
+    left_out: Mapping[Subset, tuple[Subset, ...]],
+    function: Callable[[Subset], Array],
+    tolerance: float = TOLERANCE,
+) -> Iterator[tuple[Subset, Array]]:
+    """Yield what others take over of functions, (n_rows, n_outputs), on other rows.
+
+    Parameters
+    ----------
+    measure, there : EffectSpace
+        The rows on which functions are projected, and those on which the result is evaluated.
+    left_out : mapping of tuple of int to tuple of tuple of int
+        For each effect that is left out, the effects that take over.
+    function : callable
+        Returns what was left out with an effect, on the rows of the measure.
+    tolerance : float
+        As in `EffectSpace.project`.
+    """
+    groups: dict[tuple[Subset, ...], list[Subset]] = {}
+    for subset, onto in left_out.items():
+        groups.setdefault(onto, []).append(subset)
+    for onto, members in groups.items():
+        for start in range(0, len(members), _AT_ONCE):
+            chosen = members[start : start + _AT_ONCE]
+            values = np.concatenate([function(subset) for subset in chosen], axis=1)
+            projected = measure.project(values, onto, tolerance)
+            on_rows = projected.mean + there.sum_of(projected.tables)
+            yield from zip(chosen, np.split(on_rows, len(chosen), axis=1), strict=True)
 
 
 def _space(
@@ -264,7 +296,7 @@ class _Tables:
             joint[parts[second], parts[first]] = shares.T
         return np.asarray(self._inverse_root * joint * self._inverse_root.T)
 
-    def project(self, function: Array) -> Projected:
+    def project(self, function: Array, tolerance: float) -> Projected:
         """Return the projection of a function on rows (n_rows, n_outputs)."""
         mean = (self._shares[:, None] * function).sum(axis=0)
         centred = function - mean
@@ -275,7 +307,7 @@ class _Tables:
         divisor = np.where(size > 0, size, 1.0)
         squares = (gradient**2).sum(axis=0)
         steps = 0
-        while np.any(np.sqrt(squares) > TOLERANCE * divisor) and steps < _MOST_STEPS:
+        while np.any(np.sqrt(squares) > tolerance * divisor) and steps < _MOST_STEPS:
             image = self._products(direction)
             length = _ratio(squares, (direction * image).sum(axis=0))
             solution += length * direction

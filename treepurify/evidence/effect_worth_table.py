@@ -18,7 +18,6 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["EffectWorth"]
 
 _MOST_LINES = 12
 
@@ -57,8 +56,8 @@ class EffectWorth:
         Rise of the loss after the remaining effects have been adjusted to compensate; NaN for the
         remainder.
     shapley : ndarray of float64, shape (n_effects,), optional
-        Rise of the loss, averaged over all orders in which effects can be left out; these numbers
-        sum to ``intercept_loss - model_loss``.
+        For a squared error without a link: the rise of the loss, averaged over all orders in which
+        effects can be left out; these numbers sum to ``intercept_loss - model_loss``.
     notes : tuple of str
         The numbers that were not computed, and the reasons.
     rows_fingerprint : str
@@ -120,9 +119,10 @@ class EffectWorth:
 
         d = self.decomposition
         lines = [d.ranking.by_effect[subset] for subset in self.subsets]
+        order = 1 + max(map(len, d.components), default=0)
         columns: dict[str, Any] = {
             "term": [d.term_name(subset) or "remainder" for subset in self.subsets],
-            "order": [self._order(subset) for subset in self.subsets],
+            "order": [len(subset) or order for subset in self.subsets],
             "size": [line.size for line in lines],
             "share": [line.share for line in lines],
             **dict(self._numbers()),
@@ -144,9 +144,6 @@ class EffectWorth:
         if self.shapley is not None:
             numbers.append(("shapley", self.shapley))
         return numbers
-
-    def _order(self, subset: Subset) -> int:
-        return len(subset) or 1 + max(map(len, self.decomposition.components), default=0)
 
     def ends(self, most: int) -> tuple["pd.DataFrame", "pd.DataFrame", str]:
         """Return at most `most` rows of `to_frame`, from both ends, and describe those in between.
@@ -185,32 +182,47 @@ class EffectWorth:
 
     def summary(self, most: int = _MOST_LINES) -> list[str]:
         """Return the result as text, including the `most` effects of largest and lowest worth."""
-        lines = [
-            f"Worth of {len(self.subsets)} effects on {self.n_rows} held-out rows: the "
-            f"{loss_words(self.loss)} is {self.model_loss:.6g} for the model and "
-            f"{self.intercept_loss:.6g} for its intercept alone."
-        ]
-        if self.n_bootstrap:
-            lines[0] += (
-                f" Intervals are from {self.n_bootstrap} resamplings of the rows, seed {self.seed}."
-            )
         first, last, between = self.ends(most)
+        lines = [
+            f"The {loss_words(self.loss)} on {self.n_rows} held-out rows is {self.model_loss:.4g} "
+            f"for the model and {self.intercept_loss:.4g} for its intercept alone. "
+            f"{self._what_matters()}"
+        ]
+        if most:
+            interval = ""
+            if self.n_bootstrap:
+                interval = f", {self.coverage:.0%} interval over {self.n_bootstrap} draws of rows"
+            lines.append(f"Rise of the loss without each effect{interval}:")
         lines += self._lines(first)
         lines += [f"  ... {between}"] * bool(between)
         return [*lines, *self._lines(last), *self.notes]
 
+    def _what_matters(self) -> str:
+        """Return how many effects make the loss worse, and what the most important one does."""
+        is_harmful = (self.high if self.n_bootstrap else self.worth) < 0
+        n_harmful = int(is_harmful.sum())
+        if not np.isfinite(self.worth).any():
+            return ""
+        worst = int(np.argmin(np.where(is_harmful, self.worth, np.inf)))
+        place = worst if n_harmful else int(np.nanargmax(self.worth))
+        name = self.decomposition.term_name(self.subsets[place]) or "the remainder"
+        becomes = f"without {name}, it is {self.model_loss + self.worth[place]:.4g}"
+        if not n_harmful:
+            return f"No effect clearly makes it worse; {becomes}."
+        makes = "1 effect makes" if n_harmful == 1 else f"{n_harmful} effects make"
+        return f"{makes} it worse (tp.simplify): {becomes}."
+
     def _lines(self, rows: "pd.DataFrame") -> list[str]:
-        explained = self.intercept_loss - self.model_loss
         lines = []
         for row in rows.to_dict("records"):
             line = f"  {in_digits(row['worth']):>10}"
             if self.n_bootstrap:
                 line += f" ({in_digits(row['low'], 3)} to {in_digits(row['high'], 3)})"
-            line += f"  {row['term']}, "
-            if explained > 0:
+            line += f"  {row['term']}, size {in_digits(row['size'], 3)}"
+            if np.isfinite(row["worth_share"]):
                 # Zero has no sign.
-                line += f"{round(row['worth'] / explained, 3) + 0.0:.1%} of the explained loss, "
-            lines.append(f"{line}size {in_digits(row['size'], 3)}")
+                line += f", {round(row['worth_share'], 3) + 0.0:.1%} of the explained loss"
+            lines.append(line)
         return lines
 
     def __repr__(self) -> str:

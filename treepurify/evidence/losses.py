@@ -14,8 +14,6 @@ from treepurify.links import Link
 from treepurify.rows.targets import one_of_two
 from treepurify.typing import Array, Indices
 
-__all__ = ["Loss", "LossChoice", "loss_words", "read_class", "read_loss"]
-
 LossName = Literal["auto", "squared_error", "log_loss", "poisson", "quantile", "auc"]
 LossFunction = Callable[[Any, Array, Array], float]
 LossChoice = LossName | tuple[Literal["quantile"], float] | LossFunction
@@ -43,8 +41,6 @@ class Loss:
     ----------
     name : str
         Which one.
-    n_rows : int
-        Number of observations.
     at : callable
         Takes margins (n_rows, n_outputs) and returns a function of the shares of the rows
         (n_rows,), which sum to one: the loss of all rows. What does not depend on the shares is
@@ -57,7 +53,6 @@ class Loss:
     """
 
     name: str
-    n_rows: int
     at: Callable[[Array], Callable[[Array], float]]
     of_rows: Callable[[Array], Array] | None = None
     curvature: Callable[[Array], tuple[Array, Array]] | None = None
@@ -234,12 +229,12 @@ def _classes(observed: npt.NDArray[Any], output_names: Sequence[str]) -> Indices
     return observed.astype(np.intp)
 
 
-def _mean_of(name: str, of_rows: Callable[[Array], Array], n_rows: int, curvature: Any) -> Loss:
+def _mean_of(name: str, of_rows: Callable[[Array], Array], curvature: Any = None) -> Loss:
     def at(margin: Array) -> Callable[[Array], float]:
         losses = of_rows(margin)
         return lambda shares: float((shares * losses).sum())
 
-    return Loss(name, n_rows, at, of_rows, curvature)
+    return Loss(name, at, of_rows, curvature)
 
 
 def _squared_error(response: Array, link: Link) -> Loss:
@@ -250,7 +245,7 @@ def _squared_error(response: Array, link: Link) -> Loss:
         return margin - response, np.ones_like(margin)
 
     is_identity = link.name == "identity"
-    return _mean_of("squared_error", of_rows, len(response), curvature if is_identity else None)
+    return _mean_of("squared_error", of_rows, curvature if is_identity else None)
 
 
 def _quantile(response: Array, link: Link, level: float) -> Loss:
@@ -258,7 +253,7 @@ def _quantile(response: Array, link: Link, level: float) -> Loss:
         error = response - link.inverse(margin)
         return np.asarray(np.maximum(level * error, (level - 1) * error).mean(axis=1))
 
-    return _mean_of(f"quantile {level:g}", of_rows, len(response), None)
+    return _mean_of(f"quantile {level:g}", of_rows)
 
 
 def _poisson(response: Array, link: Link) -> Loss:
@@ -284,7 +279,7 @@ def _poisson(response: Array, link: Link) -> Loss:
         return mean - response, mean
 
     is_log = link.name == "log"
-    return _mean_of("poisson", of_rows, len(response), curvature if is_log else None)
+    return _mean_of("poisson", of_rows, curvature if is_log else None)
 
 
 def _log_loss(observed: npt.NDArray[Any], link: Link, output_names: Sequence[str]) -> Loss:
@@ -302,7 +297,7 @@ def _log_loss(observed: npt.NDArray[Any], link: Link, output_names: Sequence[str
             p = link.inverse(margin)[:, 0]
             return _surprise(np.where(y == 1, p, 1.0 - p))
 
-        return _mean_of("log_loss", of_response, len(y), None)
+        return _mean_of("log_loss", of_response)
     scale = link.scale
 
     def of_rows(margin: Array) -> Array:
@@ -313,7 +308,7 @@ def _log_loss(observed: npt.NDArray[Any], link: Link, output_names: Sequence[str
         p = link.inverse(margin)
         return scale * (p - y[:, None]), scale**2 * p * (1.0 - p)
 
-    return _mean_of("log_loss", of_rows, len(y), curvature)
+    return _mean_of("log_loss", of_rows, curvature)
 
 
 def _log_loss_of_classes(classes: Indices, link: Link) -> Loss:
@@ -323,7 +318,7 @@ def _log_loss_of_classes(classes: Indices, link: Link) -> Loss:
         def of_response(margin: Array) -> Array:
             return _surprise(link.inverse(margin)[rows, classes])
 
-        return _mean_of("log_loss", of_response, len(classes), None)
+        return _mean_of("log_loss", of_response)
     from scipy.special import logsumexp
 
     def of_rows(margin: Array) -> Array:
@@ -335,7 +330,7 @@ def _log_loss_of_classes(classes: Indices, link: Link) -> Loss:
         gradient[rows, classes] -= 1.0
         return gradient, p * (1.0 - p)
 
-    return _mean_of("log_loss", of_rows, len(classes), curvature)
+    return _mean_of("log_loss", of_rows, curvature)
 
 
 def _surprise(probability: Array) -> Array:
@@ -364,7 +359,7 @@ def _auc(observed: npt.NDArray[Any], n_outputs: int) -> Loss:
         tie = _ROUNDING * max(abs(scores[0]), abs(scores[-1]))
         return lambda shares: 1.0 - concordant_share(scores, labels, shares[order], tie)
 
-    return Loss("auc", len(y), at)
+    return Loss("auc", at)
 
 
 def _called(loss: LossFunction, y: Any, link: Link, n_rows: int, n_outputs: int) -> Loss:
@@ -375,7 +370,7 @@ def _called(loss: LossFunction, y: Any, link: Link, n_rows: int, n_outputs: int)
         response = predicted[:, 0] if n_outputs == 1 else predicted
         return lambda shares: _one_number(_asked(loss, y, response, shares))
 
-    return Loss(getattr(loss, "__name__", type(loss).__name__), n_rows, at)
+    return Loss(getattr(loss, "__name__", type(loss).__name__), at)
 
 
 def _asked(loss: LossFunction, y: Any, response: Array, shares: Array) -> Any:

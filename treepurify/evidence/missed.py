@@ -1,8 +1,8 @@
 """What a model missed: the effects of its residuals on rows that it was not trained on."""
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import combinations, islice
+from collections.abc import Sequence
+from itertools import combinations
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +28,6 @@ __all__ = ["missed_effects"]
 # Groups of neighbouring cells of about equal mass: of a feature alone, and in pairs.
 _GROUPS = {1: 32, 2: 8}
 _PARTS = 3
-_TABLES_AT_ONCE = 512
 _LEAST_ROWS = 30
 
 
@@ -140,16 +139,14 @@ def missed_effects(
     tables = _tables(d, held_out)
     gradient, curvature = held_out.loss.curvature(held_out.margin)
     weight = held_out.shares[:, None]
-    steps = _Steps(-weight * gradient, weight * curvature, held_out.shares)
+    of_rows = np.concatenate([-weight * gradient, weight * curvature, weight], axis=1)
     rng = np.random.default_rng(seed)
     found: dict[Subset, list[float]] = {subset: [] for subset in tables}
     for repeat in range(repeats):
         parts = np.array_split(rng.permutation(counted), _PARTS)
-        for start in range(0, len(tables), _TABLES_AT_ONCE):
-            report("decomposing residuals", repeat * len(tables) + start, repeats * len(tables))
-            some = dict(islice(tables.items(), start, start + _TABLES_AT_ONCE))
-            for subset, products in zip(some, steps.products(some.values(), parts), strict=True):
-                found[subset] += products
+        for done, (subset, (cells, shape)) in enumerate(tables.items()):
+            report("decomposing residuals", repeat * len(tables) + done, repeats * len(tables))
+            found[subset] += _products(cells, shape, of_rows, parts)
     in_model = {s: float(np.sum(component.variance)) for s, component in d.components.items()}
     frame = pd.DataFrame(
         {
@@ -165,87 +162,50 @@ def missed_effects(
     return frame.sort_values("missed", ascending=False, kind="stable").reset_index(drop=True)
 
 
-@dataclass(frozen=True, eq=False)
-class _Table:
-    """The cell of each row in the table of one effect, and the shape of the table."""
-
-    cells: Indices
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class _Steps:
-    """What each row says of its cell: the step down the loss is a ratio of sums over rows.
+def _products(
+    cells: Indices, shape: tuple[int, ...], of_rows: Array, parts: Sequence[Indices]
+) -> list[float]:
+    """Return the mean product of the pure effects of each two parts of the rows on the third.
 
     Parameters
     ----------
-    slope, curvature : ndarray of float64, shape (n_rows, n_outputs)
-        Minus the gradient of the loss by the margin, and its second derivative, by weight.
-    shares : ndarray of float64, shape (n_rows,)
-        Share of each row.
+    cells : ndarray of int, shape (n_rows,)
+        The cell of each row in the table of an effect.
+    shape : tuple of int
+        The shape of the table.
+    of_rows : ndarray of float64, shape (n_rows, 2 * n_outputs + 1)
+        Minus the gradient of the loss by the margin, its second derivative, and the share of each
+        row: the step down the loss is a ratio of sums over rows.
+    parts : sequence of ndarray of int
+        The rows of each of three parts.
     """
-
-    slope: Array
-    curvature: Array
-    shares: Array
-
-    def products(
-        self, tables: Collection[_Table], parts: Sequence[Indices]
-    ) -> Iterator[list[float]]:
-        """Yield, for each table, the mean products of the pure effects of two parts on the third.
-
-        An effect of a part is that of the residuals of its rows.
-        """
-        rows = np.concatenate(parts)
-        part = np.repeat(np.arange(len(parts)), [len(own) for own in parts])
-        fitted = [self._fitted(table, rows, part) for table in tables]
-        for steps, masses in fitted:
-            if steps.ndim == 4:
-                pure = np.stack([solve_pair(*own).pure for own in zip(steps, masses, strict=True)])
-            else:
-                pure = steps - np.einsum("pc,pco->po", masses, steps)[:, None]
-            # Cells without rows say nothing.
-            pure = pure * (masses > 0)[..., None]
-            yield [
-                float(
-                    np.sum(masses[_PARTS - one - other] * np.sum(pure[one] * pure[other], axis=-1))
-                )
-                for one, other in combinations(range(_PARTS), 2)
-            ]
-
-    def _fitted(self, table: _Table, rows: Indices, part: Indices) -> tuple[Array, Array]:
-        """Return the step of each cell by the rows of each part, and the share of these there."""
-        n_cells = int(np.prod(table.shape))
-        place = part * n_cells + table.cells[rows]
-
-        def summed(column: Array) -> Array:
-            sums = np.bincount(place, column[rows], _PARTS * n_cells)
-            return np.asarray(sums, dtype=np.float64)
-
-        n_outputs = self.slope.shape[1]
-        slope, curvature = (
-            np.stack([summed(of_rows[:, k]) for k in range(n_outputs)], axis=1)
-            for of_rows in (self.slope, self.curvature)
-        )
-        step = np.divide(slope, curvature, out=np.zeros_like(curvature), where=curvature > 0)
-        mass = summed(self.shares).reshape(_PARTS, -1)
-        mass = mass / mass.sum(axis=1, keepdims=True)
-        return step.reshape(_PARTS, *table.shape, -1), mass.reshape(_PARTS, *table.shape)
+    effects, masses = [], []
+    for rows in parts:
+        own = cells[rows]
+        sums = [np.bincount(own, column[rows], prod(shape)) for column in of_rows.T]
+        slope, curvature = np.array(sums[:-1]).reshape(2, -1, prod(shape))
+        step = np.divide(slope, curvature, out=np.zeros_like(slope), where=curvature > 0)
+        step, mass = step.T.reshape(*shape, -1), (sums[-1] / sums[-1].sum()).reshape(shape)
+        pure = solve_pair(step, mass).pure if len(shape) == 2 else step - mass @ step
+        # Cells without rows say nothing.
+        effects.append(pure * (mass > 0)[..., None])
+        masses.append(mass[..., None])
+    return [
+        float(np.sum(masses[_PARTS - one - other] * effects[one] * effects[other]))
+        for one, other in combinations(range(_PARTS), 2)
+    ]
 
 
-def _tables(d: Decomposition, rows: PredictedRows) -> dict[Subset, _Table]:
-    """Return the cells of the rows in a table of every feature and of every pair of them."""
+def _tables(d: Decomposition, rows: PredictedRows) -> dict[Subset, tuple[Indices, tuple[int, ...]]]:
+    """Return the cells of the rows, and the shape, of a table of every feature and every pair."""
     located = locate_main_effects(d, rows.columns, "missed_effects")
-    groups: dict[int, dict[int, tuple[Indices, int]]] = {1: {}, 2: {}}
-    for j, one in located.items():
-        mass = one.mass(rows.shares)
-        for order, most in _GROUPS.items():
-            group = group_cells(one.axis, mass, most)
-            groups[order][j] = group[one.cells], int(group.max()) + 1
-    tables: dict[Subset, _Table] = {}
-    for j, (cells, size) in groups[1].items():
-        tables[j,] = _Table(cells, (size,))
-    for i, j in combinations(groups[2], 2):
-        (first, n_first), (second, n_second) = groups[2][i], groups[2][j]
-        tables[i, j] = _Table(first * n_second + second, (n_first, n_second))
+    tables: dict[Subset, tuple[Indices, tuple[int, ...]]] = {}
+    for size, most in _GROUPS.items():
+        groups = {
+            j: group_cells(one.axis, one.mass(rows.shares), most) for j, one in located.items()
+        }
+        for subset in combinations(located, size):
+            shape = tuple(int(groups[j].max()) + 1 for j in subset)
+            cells = np.ravel_multi_index([groups[j][located[j].cells] for j in subset], shape)
+            tables[subset] = (cells, shape)
     return tables

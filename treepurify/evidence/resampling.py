@@ -1,17 +1,16 @@
 """Intervals of a mean over rows, by drawing the rows again."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.budget import check_budget
-from treepurify.evidence.losses import Loss
+from treepurify.evidence.held_out import PredictedRows
 from treepurify.typing import Array
-
-__all__ = ["Intervals", "draw_counts", "intervals_of_draws", "mean_rises", "resample", "rise_sums"]
 
 _EFFECTS_AT_ONCE = 16
 _ROWS_AT_ONCE = 1 << 13
@@ -62,88 +61,70 @@ def draw_counts(
 
 
 def resample(
-    loss: Loss,
-    margin: Array,
-    others: Iterator[Array],
-    shares: Array,
+    rows: PredictedRows,
+    others: Iterable[Array],
     counts: npt.NDArray[np.uint8],
     coverage: float,
 ) -> Intervals:
-    """Return by how much the loss of other margins is above that of one, with intervals.
+    """Return by how much the loss of other margins is above that of the rows, with intervals.
 
     Parameters
     ----------
-    loss : Loss
-        The loss.
-    margin : ndarray of float64, shape (n_rows, n_outputs)
-        The margin that others are compared with, on the same draws of the rows.
-    others : iterator of ndarray of float64, shape (n_rows, n_outputs)
+    rows : PredictedRows
+        The rows, whose margin others are compared with, on the same draws.
+    others : iterable of ndarray of float64, shape (n_rows, n_outputs)
         Other margins.
-    shares : ndarray of float64, shape (n_rows,)
-        Share of each row.
     counts : ndarray of uint8, shape (n_bootstrap, n_rows)
         How often each row was drawn.
     coverage : float
         Nominal coverage of the intervals.
     """
-    if loss.of_rows is None:
-        value, draws = _rises_of_wholes(loss, margin, others, shares, counts)
-    else:
-        rises = mean_rises(rise_sums(loss.of_rows, margin, others, shares, counts))
-        value, draws = rises[0], rises[1:]
-    return intervals_of_draws(value, draws, coverage)
+    rises = (_rises_of_wholes if rows.loss.of_rows is None else _rises_of_means)(
+        rows, iter(others), counts
+    )
+    return intervals_of_draws(rises[0], rises[1:], coverage)
 
 
-def rise_sums(
-    of_rows: Callable[[Array], Array],
-    margin: Array,
-    others: Iterable[Array],
-    weights: Array,
-    counts: npt.NDArray[np.uint8] | Array,
+def _rises_of_means(
+    rows: PredictedRows, others: Iterable[Array], counts: npt.NDArray[np.uint8]
 ) -> Array:
-    """Return sums over rows, as they are and drawn again, for a loss that is a mean over rows.
-
-    Parameters
-    ----------
-    of_rows : callable
-        The loss of each row, from the margins.
-    margin : ndarray of float64, shape (n_rows, n_outputs)
-        The margin that others are compared with.
-    others : iterable of ndarray of float64, shape (n_rows, n_outputs)
-        Other margins.
-    weights : ndarray of float64, shape (n_rows,)
-        Weight of each row.
-    counts : ndarray of uint8 or float64, shape (n_bootstrap, n_rows)
-        How often each row was drawn.
-
-    Returns
-    -------
-    ndarray of float64, shape (1 + n_bootstrap, 2 + n_others)
-        Of the weights, of the loss, and of its rises: of all rows, and of each draw. The sums of
-        several parts of the rows add up.
-    """
-    before = of_rows(margin)
-    columns = chain((np.ones_like(before), before), (of_rows(other) - before for other in others))
-    sums: list[Array] = []
-    while some := list(islice(columns, _EFFECTS_AT_ONCE)):
-        weighted = np.stack(some, axis=1)
-        weighted *= weights[:, None]
-        sums.append(np.concatenate([weighted.sum(axis=0)[None], _weighed(counts, weighted)]))
-    return np.concatenate(sums, axis=1)
+    """Return the rises on all rows and on each draw, for a loss that is a mean over rows."""
+    of_rows: Any = rows.loss.of_rows
+    before = of_rows(rows.margin)
+    sums = [_sums(counts, rows.shares[:, None])]
+    while some := list(islice(others, _EFFECTS_AT_ONCE)):
+        weighted = np.stack([of_rows(other) - before for other in some], axis=1)
+        weighted *= rows.shares[:, None]
+        sums.append(_sums(counts, weighted))
+    weight, rises = np.split(np.concatenate(sums, axis=1), [1], axis=1)
+    # Where the rows that were drawn weigh nothing there is no mean.
+    return np.asarray(rises / np.where(weight > 0, weight, np.nan))
 
 
-def mean_rises(sums: Array) -> Array:
-    """Return the mean rises of all rows, and of each draw, shape (1 + n_bootstrap, n_others).
+def _sums(counts: npt.NDArray[np.uint8], columns: Array) -> Array:
+    """Return the sums over all rows and over each draw, some rows at a time."""
+    total = np.zeros((1 + len(counts), columns.shape[1]))
+    total[0] = columns.sum(axis=0)
+    for start in range(0, len(columns), _ROWS_AT_ONCE):
+        block = slice(start, start + _ROWS_AT_ONCE)
+        total[1:] += counts[:, block].astype(np.float64) @ columns[block]
+    return total
 
-    They are NaN where the rows that were drawn weigh nothing.
 
-    Parameters
-    ----------
-    sums : ndarray of float64, shape (1 + n_bootstrap, 2 + n_others)
-        What `rise_sums` returns.
-    """
-    weight = sums[:, :1]
-    return np.asarray(sums[:, 2:] / np.where(weight > 0, weight, np.nan))
+def _rises_of_wholes(
+    rows: PredictedRows, others: Iterable[Array], counts: npt.NDArray[np.uint8]
+) -> Array:
+    """Return the rises on all rows and on each draw, for a loss of all rows together."""
+    drawn = [count * rows.shares for count in counts]
+    shares = [rows.shares, *(each / each.sum() if each.any() else None for each in drawn)]
+
+    def on_draws(margin: Array) -> Array:
+        loss = rows.loss.at(margin)
+        return np.array([np.nan if share is None else loss(share) for share in shares])
+
+    before = on_draws(rows.margin)
+    rises = [on_draws(other) - before for other in others]
+    return np.array(rises).reshape(len(rises), len(shares)).T
 
 
 def intervals_of_draws(value: Array, draws: Array, coverage: float) -> Intervals:
@@ -168,42 +149,3 @@ def intervals_of_draws(value: Array, draws: Array, coverage: float) -> Intervals
     low, high = np.quantile(draws, [tail, 1.0 - tail], axis=0)
     error = draws.std(axis=0, ddof=1 if len(draws) > 1 else 0)
     return Intervals(value, low, high, error, undefined)
-
-
-def _weighed(counts: npt.NDArray[np.uint8] | Array, columns: Array) -> Array:
-    """Return ``counts @ columns``, some rows at a time: they are small whole numbers."""
-    total = np.zeros((len(counts), columns.shape[1]))
-    for start in range(0, len(columns), _ROWS_AT_ONCE):
-        block = slice(start, start + _ROWS_AT_ONCE)
-        total += counts[:, block].astype(np.float64) @ columns[block]
-    return total
-
-
-def _rises_of_wholes(
-    loss: Loss,
-    margin: Array,
-    others: Iterator[Array],
-    shares: Array,
-    counts: npt.NDArray[np.uint8],
-) -> tuple[Array, Array]:
-    drawn = [_drawn_shares(count, shares) for count in counts]
-
-    def on_draws(of_shares: Callable[[Array], float]) -> Array:
-        return np.array([np.nan if share is None else of_shares(share) for share in drawn])
-
-    at_margin = loss.at(margin)
-    before = on_draws(at_margin)
-    whole = at_margin(shares)
-    values, draws = [], []
-    for other in others:
-        at_other = loss.at(other)
-        values.append(at_other(shares) - whole)
-        draws.append(on_draws(at_other) - before)
-    return np.array(values), np.array(draws).reshape(len(values), len(counts)).T
-
-
-def _drawn_shares(count: npt.NDArray[np.uint8], shares: Array) -> Array | None:
-    """Return the shares of drawn rows; None where they weigh nothing."""
-    drawn = count * shares
-    total = drawn.sum()
-    return np.asarray(drawn / total) if total > 0 else None

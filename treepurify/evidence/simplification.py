@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -11,15 +12,16 @@ from treepurify.arguments import check_flag, check_number, check_result, check_w
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Absorb, Decomposition
-from treepurify.evidence.editing import REMAINDER, add_tables, has_independent_effects, only
+from treepurify.evidence.editing import add_tables, has_independent_effects, only
 from treepurify.evidence.effect_space import (
+    TOLERANCE,
     EffectSpace,
-    Projected,
     absorbing,
     effect_space,
     space_on_rows,
+    taken_over,
 )
-from treepurify.evidence.held_out import HeldOutRows, read_held_out
+from treepurify.evidence.held_out import PredictedRows, read_predicted
 from treepurify.evidence.losses import LossChoice, loss_words
 from treepurify.grids.grid import Subset
 from treepurify.html_summary import html_summary
@@ -29,13 +31,13 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PathStep", "Simplification", "simplify"]
-
 # With more effects than this, a tenth of them is left out at once.
 _ONE_BY_ONE = 30
 # Number of effects, those that cost least, for which refitting the others is tried.
 _CANDIDATES = 4
-_MOST_NAMED = 4
+# How closely others are refitted where losses are only compared, or many effects are left.
+_ROUGHLY = 1e-7
+_MOST_NAMED, _MOST_KEPT = 4, 12
 _ABSORBED = {
     "main": "The remaining main effects were adjusted to compensate for what was left out.",
     True: "The remaining effects were adjusted to compensate for what was left out.",
@@ -164,33 +166,36 @@ class Simplification:
     def summary(self) -> list[str]:
         """Return the result in sentences."""
         step, first = self.steps[self.chosen], self.steps[0]
-        size = abs(first.loss) or 1.0
-        loss = loss_words(self.loss)
-        lines = [
-            f"{len(step.kept)} of {len(first.kept)} effects are within {self.tolerance:.2%} of the "
-            f"{loss} on {self.n_rows} held-out rows: {step.loss:.6g} with them, "
-            f"{first.loss:.6g} with all ({(step.loss - first.loss) / size:+.2%})."
-        ]
-        if self.chosen:
-            lines.append(
-                "The effects were chosen on these rows, so the loss on new rows will be larger: "
-                "measure it there."
-            )
-        if step.kept:
-            lines.append(f"Kept: {self._names(step.kept)}.")
-        if self.chosen:
-            lines.append(_ABSORBED[self.absorb])
         best = min(self.steps, key=lambda each: each.loss)
+        size = abs(first.loss) or 1.0
+        loss = f"{loss_words(self.loss)} on {self.n_rows} held-out rows"
         if best.loss < first.loss:
-            lines.append(
-                f"The lowest loss of the path is {best.loss:.6g}, with {len(best.kept)} effects."
-            )
+            lines = [
+                f"Removing effects improves the {loss} from {first.loss:.4g} to {best.loss:.4g}, "
+                f"with {len(best.kept)} of {len(first.kept)} effects."
+            ]
+        else:
+            lines = [f"Removing effects does not improve the {loss}: {first.loss:.4g}."]
+        lines.append(
+            f"{len(step.kept)} of {len(first.kept)} effects are within {self.tolerance:.2%} of the "
+            f"loss of the model: {step.loss:.4g} ({(step.loss - first.loss) / size:+.2%})."
+        )
+        if step.kept:
+            more = len(step.kept) - _MOST_KEPT
+            also = f" and {more} more" if more > 0 else ""
+            lines.append(f"Kept: {self._names(step.kept[:_MOST_KEPT])}{also}.")
         if self.chosen + 1 < len(self.steps):
             following = self.steps[self.chosen + 1]
             lines.append(
                 f"The next step, without {self._names(following.left_out[:_MOST_NAMED])}, has a "
-                f"loss of {following.loss:.6g}."
+                f"loss of {following.loss:.4g}."
             )
+        if self.chosen:
+            lines += [
+                _ABSORBED[self.absorb],
+                "The effects were chosen on these rows, so the loss on new rows will be larger: "
+                "measure it there.",
+            ]
         return [*lines, self.sample] if self.sample else lines
 
     def __repr__(self) -> str:
@@ -286,22 +291,21 @@ def simplify(
     check_result("d", d, Decomposition)
     chosen = _read_absorb(d, absorb)
     report = progress_report(progress)
-    held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget, report)
-    path = _Path(d, held_out, chosen, hierarchical, memory_budget)
-    steps = path.walk(report)
+    rows = read_predicted(d, X, y, loss, sample_weight, memory_budget, report, has_parts=True)
+    steps = _Path(d, rows, chosen, hierarchical, memory_budget).walk(report)
     allowed = steps[0].loss + tolerance * abs(steps[0].loss)
     found = min((step for step in steps if step.loss <= allowed), key=lambda step: len(step.kept))
     return Simplification(
         model=d,
         decomposition=only(d, found.kept, absorb=chosen, memory_budget=memory_budget),
-        loss=held_out.loss.name,
-        n_rows=len(held_out.shares),
+        loss=rows.loss.name,
+        n_rows=len(rows.shares),
         tolerance=tolerance,
         hierarchical=bool(hierarchical),
         absorb=chosen,
         steps=tuple(steps),
         chosen=steps.index(found),
-        sample=held_out.words,
+        sample=rows.words,
     )
 
 
@@ -312,144 +316,109 @@ def _read_absorb(d: Decomposition, absorb: Absorb | Literal["auto"]) -> Absorb:
     return absorb
 
 
-@dataclass(frozen=True, eq=False)
-class _Spaces:
-    """The cells of all effects on the rows of the measure, and on the held-out rows."""
-
-    measure: EffectSpace
-    there: EffectSpace
-
-
 class _Path:
     """The effects that are left, and what they add on the held-out rows."""
 
     def __init__(
         self,
         d: Decomposition,
-        held_out: HeldOutRows,
+        rows: PredictedRows,
         absorb: Absorb,
         hierarchical: bool,
         memory_budget: int,
     ) -> None:
-        self._d = d
-        self._held_out = held_out
-        self._absorb = absorb
-        self._hierarchical = hierarchical
-        self._spaces = None
-        if absorb and not has_independent_effects(d):
-            cells = (d, d.components, held_out.columns, held_out.shares, memory_budget)
-            self._spaces = _Spaces(
-                effect_space(d, d.components, memory_budget), space_on_rows(*cells)
-            )
-        self._own = dict(zip(held_out.subsets, held_out.contributions, strict=True))
+        self._d, self._rows, self._absorb = d, rows, absorb
+        self._tensors = d.tensor_components()
         # With what each took over; that is zero while all are there.
-        self._added = dict(self._own)
-        # The model without those that went, and their sum on the rows of the measure.
-        self._bare = self._margin = held_out.margin
-        self._gone_there: Array | float = 0.0
-        self._before = self._losses(self._margin)
+        self._left = dict(rows.parts)
+        self._margin = rows.margin
+        # The model without those that went; their sum on the rows of the measure is `_gone_there`.
+        self._gone: set[Subset] = set()
+        self._bare = rows.margin
+        self._larger: dict[Subset, set[Subset]] = {subset: set() for subset in self._left}
+        for subset in self._left if hierarchical else ():
+            for size in range(1, len(subset)):
+                for part in combinations(subset, size):
+                    self._larger.get(part, set()).add(subset)
+        self._measure: EffectSpace | None = None
+        if absorb and not has_independent_effects(d):
+            self._measure = effect_space(d, d.components, memory_budget)
+            self._there = space_on_rows(d, d.components, rows, memory_budget)
+            self._gone_there = np.zeros((len(self._measure.shares), d.n_outputs))
 
     def walk(self, report: ProgressReport) -> list[PathStep]:
         """Leave out all effects, and return every step, the model first."""
-        total = len(self._added)
-        steps = [self._step((), self._margin)]
-        while self._added:
-            report("leaving effects out", total - len(self._added), total)
+        total = len(self._left)
+        steps = [self._step(())]
+        while self._left:
+            report("leaving effects out", total - len(self._left), total)
             out = self._next()
             self._leave_out(out)
-            steps.append(self._step(out, self._margin))
+            steps.append(self._step(out))
         return steps
 
     def _next(self) -> tuple[Subset, ...]:
-        """Return the effects to leave out next."""
-        if len(self._added) > _ONE_BY_ONE:
-            return self._cheapest(len(self._added) // 10)
-        if self._spaces is None:
-            return self._cheapest(1)
-        candidates = self._ranked()[:_CANDIDATES]
-        losses = [self._loss(self._margin_without(subset)) for subset in candidates]
-        return (candidates[int(np.argmin(losses))],)
+        """Return the effects to leave out next: those whose absence costs least."""
+        costs = {s: self._rows.loss_of(self._margin - own) for s, own in self._left.items()}
+        ranked = sorted(costs, key=lambda subset: costs[subset])
+        if self._measure is None or len(ranked) > _ONE_BY_ONE:
+            count = len(ranked) // 10 if len(ranked) > _ONE_BY_ONE else 1
+            out: list[Subset] = []
+            for subset in ranked:
+                if len(out) < count and self._larger[subset] <= self._gone.union(out):
+                    out.append(subset)
+            return tuple(out)
+        candidates = [s for s in ranked if self._larger[s] <= self._gone][:_CANDIDATES]
+        return (self._cheapest(self._measure, candidates),)
 
-    def _cheapest(self, count: int) -> tuple[Subset, ...]:
-        out: list[Subset] = []
-        for subset in self._ranked(everything=True):
-            if len(out) < count and self._may_go(subset, out):
-                out.append(subset)
-        return tuple(out)
+    def _cheapest(self, measure: EffectSpace, candidates: Sequence[Subset]) -> Subset:
+        """Return the effect without which the loss is lowest after the others were adjusted."""
+        losses = {}
+        for subset, taken in taken_over(
+            measure,
+            self._there,
+            {subset: self._absorbing(subset) for subset in candidates},
+            lambda subset: self._gone_there + self._sum_of(measure, [subset]),
+            _ROUGHLY,
+        ):
+            losses[subset] = self._rows.loss_of(self._bare - self._rows.parts[subset] + taken)
+        return min(candidates, key=lambda subset: losses[subset])
 
-    def _ranked(self, *, everything: bool = False) -> list[Subset]:
-        """Return the effects that may go, or all, by what their absence alone costs."""
-        subsets = [s for s in self._added if everything or self._may_go(s, ())]
-        losses = [self._loss(self._margin - self._added[subset]) for subset in subsets]
-        return [subsets[i] for i in np.argsort(losses, kind="stable")]
-
-    def _may_go(self, subset: Subset, gone: Sequence[Subset]) -> bool:
-        if not self._hierarchical or subset == REMAINDER:
-            return True
-        return not any(
-            other not in gone and len(other) > len(subset) and set(subset) < set(other)
-            for other in self._added
-        )
-
-    def _margin_without(self, subset: Subset) -> Array:
-        """Return the margin without an effect, of which others absorbed what they can."""
-        margin = self._bare - self._own[subset]
-        if self._spaces is None:
-            return np.asarray(margin)
-        gone = self._gone_there + self._on_measure(self._spaces, [subset])
-        projected = self._project(self._spaces, gone, [*self._gone(), subset])
-        absorbed = projected.mean + self._spaces.there.sum_of(projected.tables)
-        return np.asarray(margin + absorbed)
-
-    def _gone(self) -> list[Subset]:
-        return [subset for subset in self._own if subset not in self._added]
-
-    def _on_measure(self, spaces: _Spaces, subsets: Sequence[Subset]) -> Array:
+    def _sum_of(self, measure: EffectSpace, subsets: Sequence[Subset]) -> Array:
         """Return the sum of some effects on the rows that are the measure."""
-        tensors = self._d.tensor_components()
-        values = {s: tensors[s].stored().values for s in subsets if s != REMAINDER}
-        return spaces.measure.sum_of(values)
+        return measure.sum_of({s: self._tensors[s].stored().values for s in subsets if s})
 
-    def _project(self, spaces: _Spaces, function: Array, gone: Sequence[Subset]) -> Projected:
-        """Project all that was left out at once: what each step absorbs depends on no other."""
-        kept = [s for s in self._d.tensor_components() if s not in gone]
-        return spaces.measure.project(function, absorbing(kept, self._absorb))
+    def _absorbing(self, *more: Subset) -> tuple[Subset, ...]:
+        """Return the effects that take over what was left out, and some more."""
+        gone = self._gone.union(more)
+        return absorbing([subset for subset in self._tensors if subset not in gone], self._absorb)
 
     def _leave_out(self, out: Sequence[Subset]) -> None:
-        for subset in out:
-            del self._added[subset]
-        gone = self._gone()
-        self._added = {subset: self._own[subset] for subset in self._added}
-        self._bare = self._bare - np.sum([self._own[s] for s in out], axis=0)
+        self._gone.update(out)
+        self._left = {s: own for s, own in self._rows.parts.items() if s not in self._gone}
+        self._bare = self._bare - np.sum([self._rows.parts[s] for s in out], axis=0)
         self._margin = self._bare
-        if self._spaces is None:
+        if self._measure is None:
             return
-        self._gone_there = self._gone_there + self._on_measure(self._spaces, out)
-        projected = self._project(self._spaces, self._gone_there, gone)
-        kept = {s: c for s, c in self._d.components.items() if s not in gone}
-        added = add_tables(replace(self._d, components=kept), projected.tables, projected.pure)
+        self._gone_there = self._gone_there + self._sum_of(self._measure, out)
+        # All that was left out at once: what each step absorbs depends on no other.
+        tolerance = _ROUGHLY if len(self._left) > _ONE_BY_ONE else TOLERANCE
+        projected = self._measure.project(self._gone_there, self._absorbing(), tolerance)
+        kept = {s: c for s, c in self._d.components.items() if s not in self._gone}
+        bare = replace(self._d, components=kept)
+        added, _ = add_tables(bare, projected.tables, projected.pure)
         self._margin = self._margin + added.intercept - self._d.intercept + projected.mean
         for subset, component in added.components.items():
-            before = kept.get(subset)
-            if component is not before and isinstance(component, TensorComponent):
-                values = self._spaces.there.sum_of({subset: component.values})
-                self._margin += values - self._added[subset]
-                self._added[subset] = values
+            if component is not kept.get(subset) and isinstance(component, TensorComponent):
+                values = self._there.sum_of({subset: component.values})
+                self._margin += values - self._left[subset]
+                self._left[subset] = values
 
-    def _loss(self, margin: Array) -> float:
-        return self._held_out.loss.mean(margin, self._held_out.shares)
-
-    def _losses(self, margin: Array) -> Array | None:
-        of_rows = self._held_out.loss.of_rows
-        return None if of_rows is None else of_rows(margin)
-
-    def _step(self, out: Sequence[Subset], margin: Array) -> PathStep:
+    def _step(self, out: Sequence[Subset]) -> PathStep:
         """Return what is left; the error is that of a mean over rows, where the loss is one."""
-        error = np.nan
-        after = self._losses(margin)
-        if after is not None and self._before is not None:
-            shares = self._held_out.shares
-            rise = after - self._before
-            centred = rise - (shares * rise).sum()
-            error = float(np.sqrt(((shares * centred) ** 2).sum()))
-        return PathStep(tuple(out), tuple(self._added), self._loss(margin), error)
+        error, rows = np.nan, self._rows
+        if rows.loss.of_rows is not None:
+            rise = rows.loss.of_rows(self._margin) - rows.loss.of_rows(rows.margin)
+            centred = rise - (rows.shares * rise).sum()
+            error = float(np.sqrt(((rows.shares * centred) ** 2).sum()))
+        return PathStep(tuple(out), tuple(self._left), rows.loss_of(self._margin), error)

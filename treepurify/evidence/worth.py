@@ -1,45 +1,29 @@
 """What each effect is worth: how much the loss on given rows rises where it is left out."""
 
 from collections.abc import Iterator
-from math import factorial
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import check_flag_or, check_number, check_whole
+from treepurify.arguments import check_number, check_whole
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.components import values_on_rows
 from treepurify.decomposition import Absorb, Decomposition
-from treepurify.errors import InvalidInputError
 from treepurify.evidence.editing import has_independent_effects
-from treepurify.evidence.effect_space import EffectSpace, absorbing, effect_space, space_on_rows
+from treepurify.evidence.effect_space import absorbing, effect_space, space_on_rows, taken_over
 from treepurify.evidence.effect_worth_table import EffectWorth
-from treepurify.evidence.held_out import HeldOutRows, read_held_out
-from treepurify.evidence.losses import Loss, LossChoice
-from treepurify.evidence.resampling import (
-    Intervals,
-    draw_counts,
-    resample,
-)
+from treepurify.evidence.held_out import PredictedRows, read_predicted
+from treepurify.evidence.losses import LossChoice
+from treepurify.evidence.resampling import draw_counts, resample
 from treepurify.fingerprints import array_fingerprint
-from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.typing import Array
 
-__all__ = ["effect_worth", "shapley_of_losses"]
-
-# Most additions for which the slowest step is done without being requested.
+# Most additions for which the worth with others adjusted is computed without being requested.
 _MUCH_WORK = 5e9
-# So many rows, drawn again some hundred times, stay in the cache.
-_ROWS_AT_ONCE = 1 << 12
-# Functions that are projected on the same effects side by side.
-_AT_ONCE = 8
 # Steps of conjugate gradients, as an order of magnitude.
 _STEPS = 40
-_MOST_EFFECTS = 16
-# What a loss takes for one row, in additions.
-_WORK_A_ROW = 20
 
 
 def effect_worth(
@@ -50,7 +34,6 @@ def effect_worth(
     loss: LossChoice = "auto",
     sample_weight: npt.ArrayLike | str | None = None,
     absorb: Absorb | Literal["auto"] = "auto",
-    shapley: bool | Literal["auto"] = "auto",
     n_bootstrap: int = 200,
     coverage: float = 0.95,
     seed: int = 0,
@@ -90,10 +73,6 @@ def effect_worth(
         see `Decomposition.without`. ``"auto"`` is ``"main"``, unless this would take long or the
         decomposition does not contain the rows of its distribution; then the notes of the result
         say so.
-    shapley : bool or "auto"
-        Whether to average the worth of an effect over all orders in which effects can be left out.
-        The squared error has a closed formula for this; other losses are computed for every set of
-        effects, and with ``"auto"`` only for at most ten effects.
     n_bootstrap : int
         Number of bootstrap samples of the rows for the intervals; 0 for no intervals. The model
         and its effects stay the same.
@@ -141,28 +120,29 @@ def effect_worth(
     check_whole("n_bootstrap", n_bootstrap, 0)
     check_whole("seed", seed, 0)
     check_number("coverage", coverage, least=0, most=1, open_ends=True)
-    check_flag_or("shapley", shapley, "auto")
     if not (isinstance(absorb, str) and absorb == "auto"):
         absorbing((), absorb)
     report = progress_report(progress)
-    held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget, report)
-    notes = [held_out.words] if held_out.words else []
-    losses, n_rows = _whole_losses(d, held_out), len(held_out.shares)
-    counts = draw_counts(n_rows, n_bootstrap, seed, memory_budget)
-    worth = _left_out_one_by_one(held_out, counts, coverage, report)
+    rows = read_predicted(d, X, y, loss, sample_weight, memory_budget, report, has_parts=True)
+    notes = [rows.words] if rows.words else []
+    counts = draw_counts(len(rows.shares), n_bootstrap, seed, memory_budget)
+    worth = resample(rows, _left_out_one_by_one(rows, report), counts, coverage)
     if worth.undefined:
         notes.append(
             f"The intervals leave out {worth.undefined} of {n_bootstrap} draws, on which the loss "
             "is undefined: their rows have no weight, or only one of two classes."
         )
-    absorbed, absorb_used = _absorbed(d, held_out, absorb, memory_budget, report, notes)
+    used, reason = _read_absorb(d, absorb)
+    if reason:
+        notes.append(f"Worth with the other effects adjusted was not computed: {reason}.")
+    model_loss = rows.loss_of(rows.margin)
     return EffectWorth(
         decomposition=d,
-        loss=held_out.loss.name,
-        n_rows=n_rows,
-        model_loss=losses[0],
-        intercept_loss=losses[1],
-        subsets=held_out.subsets,
+        loss=rows.loss.name,
+        n_rows=len(rows.shares),
+        model_loss=model_loss,
+        intercept_loss=rows.loss_of(np.tile(d.intercept, (len(rows.shares), 1))),
+        subsets=tuple(rows.parts),
         worth=worth.value,
         low=worth.low,
         high=worth.high,
@@ -170,258 +150,87 @@ def effect_worth(
         coverage=coverage,
         n_bootstrap=n_bootstrap,
         seed=seed,
-        absorb=absorb_used,
-        worth_absorbed=absorbed,
-        shapley=_shapley(d, held_out, shapley, report, notes),
+        absorb=used,
+        worth_absorbed=(
+            _absorbed_losses(d, rows, used, memory_budget, report) - model_loss if used else None
+        ),
+        shapley=_shapley(d, rows),
         notes=tuple(notes),
-        rows_fingerprint=_fingerprint(held_out),
+        rows_fingerprint=_fingerprint(rows),
     )
 
 
-def _fingerprint(held_out: HeldOutRows) -> str:
+def _fingerprint(rows: PredictedRows) -> str:
     """Return a hash of the rows as they were read, of what was observed, and of the weights."""
-    observed = np.asarray(held_out.observed)
+    observed = np.asarray(rows.observed)
     if observed.dtype.kind in "biuf":
         observed = observed.astype(np.float64)
     else:
         words = "\0".join(map(str, observed.ravel().tolist()))
         observed = np.frombuffer(words.encode("utf-8", "surrogatepass"), dtype=np.uint8)
-    return array_fingerprint([*held_out.columns.values, observed, held_out.shares])
+    return array_fingerprint([*rows.columns.values, observed, rows.shares])
 
 
-def _left_out_one_by_one(
-    held_out: HeldOutRows, counts: npt.NDArray[np.uint8], coverage: float, report: ProgressReport
-) -> Intervals:
-    def margins() -> Iterator[Array]:
-        total = len(held_out.subsets)
-        for part, values in enumerate(held_out.contributions):
-            report("leaving effects out", part, total)
-            yield held_out.margin - values
-
-    return resample(held_out.loss, held_out.margin, margins(), held_out.shares, counts, coverage)
+def _left_out_one_by_one(rows: PredictedRows, report: ProgressReport) -> Iterator[Array]:
+    for done, values in enumerate(rows.parts.values()):
+        report("leaving effects out", done, len(rows.parts))
+        yield rows.margin - values
 
 
-def _whole_losses(d: Decomposition, held_out: HeldOutRows) -> tuple[float, float]:
-    """Return the losses of the model and of the intercept alone."""
-    constant = np.tile(d.intercept, (len(held_out.shares), 1))
-    model, intercept = (
-        held_out.loss.mean(margin, held_out.shares) for margin in (held_out.margin, constant)
-    )
-    return model, intercept
-
-
-def _absorbed(
-    d: Decomposition,
-    held_out: HeldOutRows,
-    absorb: Absorb | Literal["auto"],
-    memory_budget: int,
-    report: ProgressReport,
-    notes: list[str],
-) -> tuple[Array | None, Absorb]:
-    """Return the worth of each effect where others absorb it, and how they did."""
-    chosen: Absorb = "main" if absorb == "auto" else absorb
-    if absorb == "auto":
-        reason = ""
-        if d.rows is None:
-            reason = (
-                "the decomposition does not contain the rows of its distribution (it never does if "
-                "it was loaded or has a remainder)"
-            )
-        elif _work_of_absorbing(d) > _MUCH_WORK:
-            reason = 'this would take too long; pass absorb="main" or absorb=True'
-        if reason:
-            notes.append(f"Worth with the other effects adjusted was not computed: {reason}.")
-            return None, False
-    if not chosen:
-        return None, False
-    losses = _absorbed_losses(d, held_out, chosen, memory_budget, report)
-    return losses - held_out.loss.mean(held_out.margin, held_out.shares), chosen
-
-
-def _shapley(
-    d: Decomposition,
-    held_out: HeldOutRows,
-    shapley: bool | Literal["auto"],
-    report: ProgressReport,
-    notes: list[str],
-) -> Array | None:
-    if shapley is False:
-        return None
-    most = _most_shapley_effects(len(held_out.shares), _MUCH_WORK)
-    if not _is_quadratic(held_out.loss) and len(held_out.subsets) > most:
-        if shapley == "auto":
-            notes.append(
-                f"The Shapley version, over all sets of {len(held_out.subsets)} effects, was not "
-                f"computed: on this number of rows, this loss allows at most {most} effects."
-            )
-            return None
-        raise InvalidInputError(
-            f"the Shapley worth for {held_out.loss.name!r} evaluates every set of "
-            f"the {len(held_out.subsets)} effects; on {len(held_out.shares)} rows the limit is "
-            f'{most} effects: keep fewer first (d.only(...)), or use loss="squared_error"'
+def _read_absorb(d: Decomposition, absorb: Absorb | Literal["auto"]) -> tuple[Absorb, str]:
+    """Return which effects are adjusted, and why none are where this was not decided."""
+    if not (isinstance(absorb, str) and absorb == "auto"):
+        return absorb, ""
+    if d.rows is None:
+        return False, (
+            "the decomposition does not contain the rows of its distribution (it never does if "
+            "it was loaded or has a remainder)"
         )
-    values = held_out.contributions
-    return _shapley_worth(d.intercept, values, held_out.loss, held_out.shares, report)
-
-
-def _work_of_absorbing(d: Decomposition) -> float:
-    """Return about how many additions the projections of all effects on main effects take."""
     n_rows = 0 if d.grid_rows is None else d.grid_rows.n_rows
     n_mains = sum(len(subset) == 1 for subset in d.components)
-    return 2.0 * _STEPS * n_rows * n_mains * len(d.components) * d.n_outputs
+    if 2.0 * _STEPS * n_rows * n_mains * len(d.components) * d.n_outputs > _MUCH_WORK:
+        return False, 'this would take too long; pass absorb="main" or absorb=True'
+    return "main", ""
 
 
 def _absorbed_losses(
     d: Decomposition,
-    held_out: HeldOutRows,
+    rows: PredictedRows,
     absorb: Absorb,
     memory_budget: int,
     report: ProgressReport,
 ) -> Array:
-    """Return the loss without each effect, where others absorb it; NaN for the remainder.
-
-    Parameters
-    ----------
-    d : Decomposition
-        The decomposition.
-    held_out : HeldOutRows
-        The rows on which the loss is measured.
-    absorb : bool or "main"
-        Which effects absorb; not False.
-    memory_budget : int
-        Bytes that the cells of all rows may take.
-    report : callable
-        Progress.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_effects,)
-    """
-    losses = np.full(len(held_out.subsets), np.nan)
+    """Return the loss without each effect, where others absorb it; NaN for the remainder."""
     if has_independent_effects(d):
-        for part, subset in enumerate(held_out.subsets):
-            if subset:
-                margin = held_out.margin - held_out.contributions[part]
-                losses[part] = held_out.loss.mean(margin, held_out.shares)
-        return losses
+        losses = {s: rows.loss_of(rows.margin - values) for s, values in rows.parts.items() if s}
+        return np.array([losses.get(subset, np.nan) for subset in rows.parts])
     everything = absorbing(d.components, absorb)
     measure = effect_space(d, everything, memory_budget)
-    there = space_on_rows(d, everything, held_out.columns, held_out.shares, memory_budget)
-    for subset, absorbed in _absorbed_effects(d, measure, there, absorb, report):
-        part = held_out.subsets.index(subset)
-        margin = held_out.margin - held_out.contributions[part] + absorbed
-        losses[part] = held_out.loss.mean(margin, held_out.shares)
-    return losses
-
-
-def _absorbed_effects(
-    d: Decomposition,
-    measure: EffectSpace,
-    there: EffectSpace,
-    absorb: Absorb,
-    report: ProgressReport,
-) -> Iterator[tuple[Subset, Array]]:
-    """Yield each effect with what others take over of it on the held-out rows."""
-    groups: dict[tuple[Subset, ...], list[Subset]] = {}
-    for subset in d.components:
-        onto = absorbing([other for other in d.components if other != subset], absorb)
-        groups.setdefault(onto, []).append(subset)
-    rows: Any = None if d.grid_rows is None else d.grid_rows.by_order
-    tensors = d.tensor_components()
-    done = 0
-    for onto, members in groups.items():
-        for start in range(0, len(members), _AT_ONCE):
-            chosen = members[start : start + _AT_ONCE]
-            report("computing worth with other effects adjusted: effect", done, len(d.components))
-            values = np.concatenate([values_on_rows(tensors[s], rows) for s in chosen], axis=1)
-            projected = measure.project(values, onto)
-            on_rows = projected.mean + there.sum_of(projected.tables)
-            for i, subset in enumerate(chosen):
-                yield subset, on_rows[:, i * d.n_outputs : (i + 1) * d.n_outputs]
-            done += len(chosen)
-
-
-def _most_shapley_effects(n_rows: int, most_work: float) -> int:
-    """Return the number of effects whose subsets can all be tried on `n_rows` rows."""
-    return int(min(_MOST_EFFECTS, max(np.log2(most_work / (_WORK_A_ROW * max(n_rows, 1))), 1)))
-
-
-def _is_quadratic(loss: Loss) -> bool:
-    """Return whether a loss is quadratic in the margin: its Shapley values are a formula."""
-    return loss.name == "squared_error" and loss.curvature is not None
-
-
-def _shapley_worth(
-    intercept: Array, contributions: Array, loss: Loss, shares: Array, report: ProgressReport
-) -> Array:
-    """Return the Shapley values of the effects for minus the loss of a set of them.
-
-    They sum to the loss of the intercept less that of the model. The loss of a set is that of the
-    intercept plus its effects; nothing is absorbed.
-
-    Parameters
-    ----------
-    intercept : ndarray of float64, shape (n_outputs,)
-        The intercept.
-    contributions : ndarray of float64, shape (n_effects, n_rows, n_outputs)
-        What each effect adds.
-    loss : Loss
-        The loss.
-    shares : ndarray of float64, shape (n_rows,)
-        Share of each row.
-    report : callable
-        Progress.
-    """
-    if _is_quadratic(loss) and loss.curvature is not None:
-        gradient, _ = loss.curvature(np.tile(intercept, (len(shares), 1)))
-        return _of_squared_error(gradient, contributions, shares)
-    n_effects = len(contributions)
-    losses = np.empty(1 << n_effects)
-    margin = np.tile(intercept, (len(shares), 1))
-    chosen = 0
-    losses[0] = loss.mean(margin, shares)
-    # In the order of a Gray code, so that each set differs from the one before by one effect.
-    for step in range(1, len(losses)):
-        effect = (step & -step).bit_length() - 1
-        chosen ^= 1 << effect
-        sign = 1.0 if chosen >> effect & 1 else -1.0
-        margin += sign * contributions[effect]
-        losses[chosen] = loss.mean(margin, shares)
-        report("leaving sets of effects out", step, len(losses))
-    return shapley_of_losses(losses, n_effects)
-
-
-def _of_squared_error(gradient: Array, contributions: Array, shares: Array) -> Array:
-    """Return the values of a quadratic game: ``E[f_S (2 (y - c) - sum of all f_T)]``.
-
-    `gradient` is that of half the squared error of the intercept: ``c - y``.
-    """
-    factor = -2.0 * gradient - contributions.sum(axis=0)
-    weighted = shares[:, None] * factor / factor.shape[1]
-    return np.array([float((weighted * values).sum()) for values in contributions])
-
-
-def shapley_of_losses(losses: Array, n_effects: int) -> Array:
-    """Return by how much each effect lowers the loss, averaged over all orders of the effects.
-
-    Parameters
-    ----------
-    losses : ndarray of float64, shape (2**n_effects,)
-        The loss of each set of effects; bit j of a position says that effect j is in the set.
-    n_effects : int
-        Number of effects.
-    """
-    sets = np.arange(len(losses))
-    sizes = np.array([int(s).bit_count() for s in sets])
-    weight_of_size = np.array(
-        [
-            factorial(size) * factorial(n_effects - size - 1) / factorial(n_effects)
-            for size in range(n_effects)
-        ]
+    there = space_on_rows(d, everything, rows, memory_budget)
+    left_out = {
+        subset: absorbing([other for other in d.components if other != subset], absorb)
+        for subset in d.components
+    }
+    on_measure: Any = None if d.grid_rows is None else d.grid_rows.by_order
+    tensors, losses = d.tensor_components(), {}
+    of_effects = taken_over(
+        measure, there, left_out, lambda subset: values_on_rows(tensors[subset], on_measure)
     )
-    values = np.empty(n_effects)
-    for effect in range(n_effects):
-        without = sets[sets >> effect & 1 == 0]
-        gain = losses[without] - losses[without | 1 << effect]
-        values[effect] = float((weight_of_size[sizes[without]] * gain).sum())
-    return values
+    for subset, taken in of_effects:
+        what = "computing worth with other effects adjusted: effect"
+        report(what, len(losses), len(d.components))
+        losses[subset] = rows.loss_of(rows.margin - rows.parts[subset] + taken)
+    return np.array([losses.get(subset, np.nan) for subset in rows.parts])
+
+
+def _shapley(d: Decomposition, rows: PredictedRows) -> Array | None:
+    """Return the worth averaged over all orders of the effects, for a squared error.
+
+    It is ``E[f_S (2 (y - c) - sum of all f_T)]``: the game is quadratic.
+    """
+    if rows.loss.name != "squared_error" or rows.loss.curvature is None:
+        return None
+    gradient, _ = rows.loss.curvature(np.tile(d.intercept, (len(rows.shares), 1)))
+    factor = -2.0 * gradient - (rows.margin - d.intercept)
+    weighted = rows.shares[:, None] * factor / factor.shape[1]
+    return np.array([float((weighted * values).sum()) for values in rows.parts.values()])

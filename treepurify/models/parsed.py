@@ -28,7 +28,6 @@ from treepurify.rows.tables import (
     table_names,
     take_rows,
 )
-from treepurify.threads import map_threads
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -309,8 +308,9 @@ def check_against_library(parsed: "ParsedModel", X: Any) -> ModelCheck | None:
     sample = parsed.uncompared(rows)
     if isinstance(rows, Columns) or parsed.library is None or parsed.library.margin is None:
         return unasked_check(parsed, sample)
-    margin, own = _margins(parsed, sample)
-    library, note = _library_margin(rows, parsed)
+    margin = parsed.margin(sample, precision="float64")
+    own = margin if parsed.accumulation == "float64" else parsed.margin(sample)
+    library, note = _library_margin(rows, parsed, parsed.library.margin)
     if library is None:
         return ModelCheck(sample, margin, None, note)
     difference = float(np.max(np.abs(own - library), initial=0.0))
@@ -330,12 +330,12 @@ def check_against_library(parsed: "ParsedModel", X: Any) -> ModelCheck | None:
     return ModelCheck(sample, margin, difference, "", rounding)
 
 
-def _library_margin(rows: Any, parsed: "ParsedModel") -> tuple[Array | None, str]:
+def _library_margin(
+    rows: Any, parsed: "ParsedModel", margin: Callable[[Any, "ParsedModel"], Array | None]
+) -> tuple[Array | None, str]:
     """Return the library's raw prediction; None, and why, where there is none."""
-    if parsed.library is None or parsed.library.margin is None:
-        return None, _NO_LIBRARY
     try:
-        library = parsed.library.margin(_in_order(rows, parsed), parsed)
+        library = margin(_in_order(rows, parsed), parsed)
     except ModelMismatchError:
         raise
     except FileRefusedError as error:
@@ -401,13 +401,3 @@ def _unknown_labels(parsed: "ParsedModel", rows: Any, sample: Columns) -> str:
         listed = ", ".join(map(repr, dict.fromkeys(map(str, labels[:5]))))
         found.append(f"{listed} in {spec.name!r}")
     return "; ".join(found[:5])
-
-
-def _margins(parsed: "ParsedModel", sample: Columns) -> tuple[Array, Array]:
-    """Return the margin in double precision and in that of the library."""
-    if parsed.accumulation == "float64":
-        return (parsed.margin(sample, precision="float64"),) * 2
-    # Not at the same time as the library, whose threads would wait for these.
-    of_both: tuple[Literal["float64", "library"], ...] = ("float64", "library")
-    margin, own = map_threads(lambda precision: parsed.margin(sample, precision=precision), of_both)
-    return margin, own

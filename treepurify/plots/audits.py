@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treepurify.arguments import check_result, check_whole
-from treepurify.auditing.findings import TOGETHER, Finding
+from treepurify.auditing.findings import Finding
 from treepurify.auditing.ranked_findings import Audit
 from treepurify.components import TensorComponent
 from treepurify.errors import InvalidInputError
@@ -87,7 +87,7 @@ def finding(
         check_whole("what", what, 0, len(audit.findings) - 1)
         what = audit.findings[what]
     n_features = len(what.effects[0])
-    if what.kind in TOGETHER:
+    if what.kind == "collinear effects":
         drawn = together(audit.decomposition, *what.effects, output=what.output, ax=ax)
     elif n_features > 2:
         raise InvalidInputError("findings about more than two features have no picture")

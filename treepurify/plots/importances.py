@@ -114,12 +114,12 @@ def importance(
     if ends:
         lower, upper = np.array([*ends.values()]).T
         ax.hlines([*ends], lower, upper, color="black", linewidth=1.1, label=BAND_WORDS)
+    has_shares = not any(np.isnan(line.share) for line in lines)
     write = same_digits([line.size for line in lines])
     for i, line in enumerate(lines):
-        share = "" if np.isnan(line.share) else with_minus(f" ({line.share:z.0%})")
-        write_next_to(
-            ax, f"{write(line.size)}{share}", (max(line.size, ends.get(i, (0, 0))[1]), i), 4
-        )
+        share = with_minus(f" ({line.share:z.0%})") if has_shares else ""
+        _, end = ends.get(i, (0.0, 0.0))
+        write_next_to(ax, f"{write(line.size)}{share}", (max(line.size, end), i), 4)
     style_axes(ax)
     name_rows(ax, [line.name(d.term_name).removesuffix(" together") for line in lines])
     reached = [*(line.size for line in lines), *(upper for _, upper in ends.values())]
@@ -127,11 +127,10 @@ def importance(
     number_ticks(ax.xaxis)
     of = f"effects over {d.n_outputs} outputs" if d.n_outputs > 1 else effect_label(d, 0)
     words = f"size: standard deviation of the {of}"
-    if lines and not np.isnan(lines[0].share):
-        words += " (share of the variance, by covariance)"
+    words += " (share of the variance, by covariance)" * has_shares
     more = sum(order in (None, len(subset)) for subset in d.components)
     more -= sum(bool(line.subset) for line in lines)
-    words += f"; {more} smaller ones are not drawn" if more else ""
+    words += f"; {more} more not drawn" if more else ""
     name_below(ax, words, "".join(_claims(d, lines)[:1]))
     if ends or len(set(kinds)) > 1:
         legend_above(ax, 3)

@@ -193,7 +193,7 @@ def pair_lines(
     legend_above(ax, 3, words, distance=RATIO_HEIGHT * (has_ratios and which == "x"))
     drawn = np.ix_(shown, np.array(cells))
     low, high = sorted(ends_in_order(values[drawn], counts[drawn]) or (0.0, 0.0))
-    names = shorten(f"{axes[0].name} & {axes[1].name}", 28)
+    names = shorten(f"{axes[0].name} & {axes[1].name}", 26)
     set_title(ax, names.replace(" & ", " by "), (low, high))
     return ax
 

@@ -127,4 +127,4 @@ def _write_at_right(ax: "Axes", words: str, place: float, color: str) -> None:
 
 def _lines(spot: WeakSpot) -> str:
     """Return which rows belong to a slice, one line per feature."""
-    return " &\n".join(shorten(side.words(), _LONGEST_LINE) for side in spot.slice.sides)
+    return " &\n".join(shorten(side.words(), _LONGEST_LINE) for side in spot.sides)

@@ -88,8 +88,8 @@ class EffectPages:
         d = self.d
         found = verdict(d)
         parts = []
-        if found.state != "good" and found.lines:
-            parts.append(Section("How far the numbers hold", found.lines, state=found.state))
+        if found.state != "good" and found.sentence:
+            parts.append(Section("How far the numbers hold", [found.sentence], state=found.state))
         for group in d.ranking.collinear:
             is_drawn = group.reason == "cancel" and group.members not in self.told
             figures = [self._together(group)] if is_drawn and d.grid_rows is not None else []

@@ -83,16 +83,13 @@ def model_words(d: Decomposition) -> str:
 def certificate_section(d: Decomposition) -> Section | None:
     """Return the verdict with its figures, folded; None where there is nothing to say."""
     found = verdict(d)
-    if not found.lines:
-        return None
-    heading = "Remainder" if d.certificate is None else "Certificate"
-    measure = measure_words(d)
-    parts = []
-    if d.certificate is not None:
-        parts.append(Section("The numbers", d.certificate.details(), is_folded=True))
-    return Section(
-        heading, [*found.lines, *([measure] if measure else [])], parts=parts, state=found.state
-    )
+    if d.certificate is None:
+        text = [found.sentence] if found.sentence else []
+        return Section("Remainder", text, state=found.state) if text else None
+    first, *numbers = d.certificate.details()
+    parts = [Section("The numbers", numbers, is_folded=True)]
+    text = [*filter(None, (first, found.sentence, measure_words(d)))]
+    return Section("Certificate", text, parts=parts, state=found.state)
 
 
 def model_section(d: Decomposition) -> Section:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from treepurify.arguments import brief
-from treepurify.auditing.findings import FOLDED, TOGETHER, Finding
+from treepurify.auditing.findings import Finding
+from treepurify.auditing.kinds import KINDS
 from treepurify.auditing.ranked_findings import Audit
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
@@ -83,7 +84,7 @@ def findings_section(audit: Audit | None, top: int) -> Section | None:
     """Return the findings of an audit, the first `top` with a picture; None without an audit."""
     if audit is None:
         return None
-    text = [line for line in audit.summary(most=0) if not line.startswith("...")]
+    text = audit.summary(most=0)
     parts = [
         Section(
             finding.kind.capitalize(),
@@ -103,12 +104,12 @@ def _finding_figures(audit: Audit, finding: Finding) -> list[Figure]:
     A pair that depends on the distribution is drawn under both.
     """
     d = audit.decomposition
-    if finding.kind in TOGETHER:
+    if finding.kind == "collinear effects":
         ax = draw(TOGETHER_SIZE)
         draw_finding(audit, finding, ax=ax)
         return [figure_of(ax, "", finding.sentence)]
     figures = []
-    for effect in finding.effects[:1] if finding.kind in FOLDED else finding.effects:
+    for effect in finding.effects[:1] if KINDS[finding.kind].is_folded else finding.effects:
         name, is_pair = d.term_name(effect), len(effect) == 2
         if len(effect) > 2:
             continue

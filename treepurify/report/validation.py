@@ -38,10 +38,9 @@ from treepurify.rows.tables import (
     table_names,
     take_rows,
 )
-from treepurify.validation.directions import carried_directions
 from treepurify.validation.drift import drift
 from treepurify.validation.group_gap import group_gap, is_positive
-from treepurify.validation.monotonicity import check_monotonicity
+from treepurify.validation.monotonicity import carried_directions, check_monotonicity
 from treepurify.validation.reason_codes import reason_codes
 from treepurify.validation.weak_spots import weak_spots
 

@@ -185,19 +185,12 @@ class Drift:
             index), ``psi_limit`` (its 95% limit if nothing changed) and ``wasserstein``
             (Wasserstein distance, on the margin scale).
         """
-        frame, found = self.differences.to_frame(), self.differences
-        output_names = found.decomposition.output_names
-        places = {found.term_name(i): i for i in range(len(found.subsets))}
-        outputs = frame["output"] if "output" in frame else [output_names[0]] * len(frame)
-        shifts = [
-            self.effects[places[term]][output_names.index(output)]
-            for term, output in zip(frame["term"], outputs, strict=True)
-        ]
-        return frame.assign(
-            psi=[shift.psi for shift in shifts],
-            psi_limit=[shift.psi_limit for shift in shifts],
-            wasserstein=[shift.wasserstein for shift in shifts],
-        )
+        import pandas as pd
+
+        found = self.differences
+        n_outputs = found.decomposition.n_outputs
+        shifts = [self.effects[i][k] for k in range(n_outputs) for i in found.largest(k)]
+        return pd.concat([found.to_frame(), pd.DataFrame(shifts, columns=Shift._fields)], axis=1)
 
     def features_frame(self) -> "pd.DataFrame":
         """Return one row per feature, the largest stability index first.

@@ -1,37 +1,71 @@
 """Prove that a model is monotone along features, or show where it is not."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.arguments import brief
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
+from treepurify.components import locate_cells
 from treepurify.engines.common.functions import features_read
 from treepurify.engines.common.inputs import read_model_rows
+from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import Grid
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import Model, read_model
-from treepurify.progress import ProgressReport, progress_report
+from treepurify.progress import progress_report
 from treepurify.rows.columns import FeatureSpec
 from treepurify.rows.given_rows import given_rows
 from treepurify.rows.source_reader import RowBatch
-from treepurify.typing import Array, Mask
-from treepurify.validation.directions import Direction, Directions, read_directions
-from treepurify.validation.leaf_steps import TreeSteps, leaf_runs_along, tree_steps
-from treepurify.validation.model_leaves import ModelLeaves, model_leaves
+from treepurify.terms import read_features
+from treepurify.typing import Array, Indices
 from treepurify.validation.monotonicity_result import (
-    Method,
     Monotonicity,
     MonotonicityCheck,
     Verdict,
     WrongStep,
 )
-from treepurify.validation.row_steps import RowLimits, RowWitness, WrongRows, wrong_rows
+from treepurify.validation.steps import (
+    Leaves,
+    StepBounds,
+    WrongRows,
+    bound_steps,
+    read_leaves,
+    wrong_rows,
+)
 from treepurify.weights import Empirical
 
-__all__ = ["check_monotonicity"]
+__all__ = ["carried_directions", "check_monotonicity"]
+
+Directions = Mapping[str | int, str | Sequence[Any]]
+
+_SIGNS = {"increasing": 1, "decreasing": -1}
+_MOST_NAMED = 10
+
+
+class _Direction(NamedTuple):
+    """In which direction a margin must go along a feature.
+
+    Parameters
+    ----------
+    feature : int
+        The feature.
+    cells : ndarray of int64, shape (n_places,)
+        Its cells, in the order in which they are stepped through.
+    sign : int
+        1 where the margin must not fall from one of them to the next, -1 where it must not rise.
+    words : str
+        The direction in words.
+    """
+
+    feature: int
+    cells: Indices
+    sign: int
+    words: str
 
 
 def check_monotonicity(
@@ -126,7 +160,7 @@ def check_monotonicity(
     """
     check_memory_budget(memory_budget)
     report = progress_report(progress)
-    sample, stream = None, None
+    rows, words = None, ""
     if X is None:
         # Weights without rows are refused there.
         parsed = read_model(model, None, feature_names)
@@ -139,211 +173,203 @@ def check_monotonicity(
         parsed, stream = read_model_rows(
             model, sample.table, Empirical(), feature_names, sample.weights
         )
-    leaves = model_leaves(parsed, memory_budget)
-    wanted = read_directions(directions, parsed, leaves.grid)
-    bounds = []
+        rows, words = None if stream is None else next(stream.batches()), sample.sentence
+    leaves = read_leaves(parsed, memory_budget)
+    wanted = _read_directions(directions, parsed, leaves.grid)
+    outputs, checks = range(parsed.n_outputs), []
     for number, direction in enumerate(wanted):
-        report("summing steps of trees", number, len(wanted))
-        bounds += [_bounded(parsed, leaves, direction, k) for k in range(parsed.n_outputs)]
-    rows = None if stream is None else next(stream.batches())
-    followed = {} if rows is None else _follow_rows(parsed, rows, bounds, report)
-    number_rows = sample is not None and not sample.words
-    checks = tuple(_decide(parsed, one, rows, followed, number_rows=number_rows) for one in bounds)
+        report("checking the steps of features", number, len(wanted))
+        bounds = [_bounded(parsed, leaves, direction, k) for k in outputs]
+        found = [WrongRows()] * len(outputs)
+        if rows is not None and any(one.is_open for one in bounds):
+            found = _follow(parsed, leaves.grid, direction, bounds, rows)
+        for k, bound, of_rows in zip(outputs, bounds, found, strict=True):
+            check = _check(parsed, leaves.grid, direction, k, bound, of_rows, rows)
+            # Rows of a sample have no positions that a caller knows.
+            if words and check.worst is not None:
+                check = replace(check, worst=replace(check.worst, number=None))
+            checks.append(check)
     n_rows = 0 if rows is None else int(np.count_nonzero(rows.counts))
     notes = _notes(parsed, n_rows, wanted)
-    if sample is not None and sample.words:
-        notes += (f"The rows are {sample.words}.",)
-    return Monotonicity(checks, parsed.feature_names, parsed.output_names, n_rows, notes)
+    if words:
+        notes += (words,)
+    return Monotonicity(tuple(checks), parsed.feature_names, parsed.output_names, n_rows, notes)
 
 
-@dataclass(frozen=True, eq=False)
-class _BoundedSteps:
-    """What is known of the steps of one feature and output without a row.
-
-    Parameters
-    ----------
-    direction : Direction
-        The direction.
-    output : int
-        The output.
-    steps : TreeSteps
-        The leaves.
-    lower : ndarray of float64, shape (n_steps,)
-        Lower bounds, with the sign of the direction.
-    is_exact : ndarray of bool, shape (n_steps,)
-        Which of them some combination of values reaches.
-    rounding : ndarray of float64, shape (n_steps,)
-        What they, and steps of rows, may be off by.
-    method : {"trees", "tables"}
-        What the bounds of the last steps came from.
-    """
-
-    direction: Direction
-    output: int
-    steps: TreeSteps
-    lower: Array
-    is_exact: Mask
-    rounding: Array
-    method: Method
-
-    @property
-    def open(self) -> Mask:
-        """Steps that may be wrong."""
-        return self.lower < -self.rounding
+def _read_directions(given: Directions | None, model: Model, grid: Grid) -> list[_Direction]:
+    """Return the directions that are asked for; by default those of the model's constraints."""
+    if given is None:
+        given = carried_directions(model)
+        if not given:
+            raise InvalidInputError(
+                "the model has no monotone constraints, so name the directions to check: "
+                'directions={"income": "increasing"}. Files of XGBoost do not contain its '
+                "constraints; the trained model in memory has them."
+            )
+    if not isinstance(given, Mapping) or not given:
+        raise InvalidInputError(
+            'directions must name features and directions, such as {"income": "increasing"}; got '
+            f"{brief(given)}"
+        )
+    names = [spec.name for spec in model.features]
+    found: dict[int, _Direction] = {}
+    for key, direction in given.items():
+        positions = read_features(key, names)
+        if len(positions) != 1 or positions[0] in found:
+            raise InvalidInputError(f"directions must name each feature once; got {brief(key)}")
+        j = positions[0]
+        found[j] = _direction(j, model.features[j], grid.axes[j], direction)
+    return list(found.values())
 
 
-def _bounded(model: Model, leaves: ModelLeaves, direction: Direction, output: int) -> _BoundedSteps:
-    """Bound all steps by trees, and where that proves nothing, by tables."""
-    runs = leaf_runs_along(leaves, direction.feature, direction.cells)
-    gain = direction.sign * leaves.values(output)
-    steps = tree_steps(leaves, runs, gain)
-    lower = steps.tree_bounds()
-    rounding = np.maximum(steps.rounding, _rounding_of_margins(model, leaves, direction, gain))
-    is_exact = np.zeros(len(lower), dtype=bool)
-    method: Method = "trees"
-    remaining = np.flatnonzero(lower < -rounding)
-    if len(remaining):
-        method = "tables"
-        bound, is_exact[remaining] = steps.table_bounds(remaining)
-        # Where they are exact they are also larger, but for rounding.
-        lower[remaining] = np.where(is_exact[remaining], bound, np.maximum(bound, lower[remaining]))
-    return _BoundedSteps(direction, output, steps, lower, is_exact, rounding, method)
+def carried_directions(model: Model) -> dict[str | int, str]:
+    """Return the directions of the constraints that a model carries; empty without any."""
+    words = {sign: word for word, sign in _SIGNS.items()}
+    return {
+        spec.name: words[sign]
+        for spec, sign in zip(model.features, model.source.constraints, strict=False)
+        if sign in words and not spec.is_categorical
+    }
 
 
-def _rounding_of_margins(
-    model: Model, leaves: ModelLeaves, direction: Direction, gain: Array
-) -> float:
-    """Return what differences of whole margins may be off by, where rows are followed by them."""
-    has_margins = isinstance(model, AdditiveTables)
-    if not has_margins and not model.features[direction.feature].is_categorical:
-        return 0.0
-    largest = np.zeros(leaves.n_trees)
-    known = ~np.isnan(gain)
-    np.maximum.at(largest, leaves.tree[known], np.abs(gain[known]))
-    size = float(largest.sum() + np.abs(model.base).max(initial=0.0))
-    return float((leaves.n_trees + 2) * np.finfo(np.float64).eps * size)
+def _direction(j: int, spec: FeatureSpec, axis: FeatureAxis, given: Any) -> _Direction:
+    if isinstance(given, str) and given in _SIGNS:
+        if spec.is_categorical:
+            raise InvalidInputError(
+                f"{spec.name!r} is categorical: pass its categories, from the smallest margin to "
+                f"the largest, not {given!r}"
+            )
+        return _Direction(j, np.arange(axis.n_regular), _SIGNS[given], given)
+    if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
+        raise InvalidInputError(
+            f'the direction of {spec.name!r} must be "increasing" or "decreasing", or a list of '
+            f"categories; got {brief(given)}"
+        )
+    if not spec.is_categorical:
+        raise InvalidInputError(
+            f'{spec.name!r} is numeric: pass "increasing" or "decreasing", got {brief(given)}'
+        )
+    codes = [_code(spec, label) for label in given]
+    if len(codes) < 2 or len(set(codes)) < len(codes):
+        raise InvalidInputError(
+            f"the order of {spec.name!r} must name two different categories or more, got "
+            f"{brief(list(given))}"
+        )
+    order = " <= ".join(str(spec.labels[code]) for code in codes)
+    return _Direction(j, np.array(codes, dtype=np.intp), 1, order)
 
 
-_Followed = dict[tuple[int, int], WrongRows]
-"""What rows say, by feature and output; nothing where nothing is wrong without rows."""
+def _code(spec: FeatureSpec, label: Any) -> int:
+    """Return the code of a category, which may be named by its text."""
+    labels = list(spec.labels)
+    if label in labels:
+        return labels.index(label)
+    texts = [str(one) for one in labels]
+    if str(label) in texts:
+        return texts.index(str(label))
+    if not labels:
+        raise InvalidInputError(
+            f"the model tests no category of {spec.name!r} and knows none: leave it out"
+        )
+    listed = ", ".join(map(repr, labels[:_MOST_NAMED])) + ", ..." * (len(labels) > _MOST_NAMED)
+    raise InvalidInputError(f"{spec.name!r} has no category {label!r}; the model knows {listed}")
 
 
-def _follow_rows(
-    model: Model, rows: RowBatch, bounds: list[_BoundedSteps], report: ProgressReport
-) -> _Followed:
-    """Follow all rows along the features that are not proved yet."""
-    by_feature: dict[int, list[_BoundedSteps]] = {}
-    for one in bounds:
-        by_feature.setdefault(one.direction.feature, []).append(one)
-    open_features = [j for j, of_j in by_feature.items() if any(one.open.any() for one in of_j)]
+def _bounded(model: Model, leaves: Leaves, direction: _Direction, output: int) -> StepBounds:
+    """Bound the steps of one output along a feature."""
+    gain, rounding = direction.sign * leaves.values(output), 0.0
+    if isinstance(model, AdditiveTables) or model.features[direction.feature].is_categorical:
+        # Differences of whole margins follow the rows, and are off by more than those of leaves.
+        known = ~np.isnan(gain)
+        n_trees = int(leaves.tree.max(initial=-1)) + 1
+        largest = np.zeros(n_trees)
+        np.maximum.at(largest, leaves.tree[known], np.abs(gain[known]))
+        size = float(largest.sum() + np.abs(model.base).max(initial=0.0))
+        rounding = (n_trees + 2) * np.finfo(np.float64).eps * size
+    return bound_steps(leaves, direction.feature, direction.cells, gain, rounding)
+
+
+def _follow(
+    model: Model, grid: Grid, direction: _Direction, bounds: list[StepBounds], rows: RowBatch
+) -> list[WrongRows]:
+    """Follow all rows along a feature that is not proved yet."""
     columns, counts = rows.of_weight()
-    followed: _Followed = {}
-    for number, j in enumerate(open_features):
-        report("checking the steps of rows", number, len(open_features))
-        of_j = by_feature[j]
-        cuts = of_j[0].steps.model.grid.axes[j].cuts
-        limits = np.stack([one.rounding for one in of_j], axis=1)
-        found = wrong_rows(model, RowLimits(of_j[0].direction, cuts, limits), columns, counts)
-        followed |= {(j, k): of_output for k, of_output in enumerate(found)}
-    return followed
+    j, cells, spec = direction.feature, direction.cells, model.features[direction.feature]
+    place_of = np.full(grid.axes[j].n_cells, -2)
+    place_of[cells] = np.arange(len(cells))
+    if spec.is_categorical:
+        # A category that counts as missing has become that.
+        missing = np.flatnonzero(spec.counts_as_missing(np.arange(float(spec.n_codes))))
+        place_of[-1] = place_of[missing].max(initial=-2)
+    places = place_of[locate_cells(columns, j, grid.axes[j])]
+    limits = np.stack([one.rounding for one in bounds], axis=1)
+    return wrong_rows(model, j, cells, direction.sign, limits, columns, counts, places)
 
 
-def _decide(
+def _check(
     model: Model,
-    one: _BoundedSteps,
+    grid: Grid,
+    direction: _Direction,
+    output: int,
+    bounds: StepBounds,
+    found: WrongRows,
     rows: RowBatch | None,
-    followed: _Followed,
-    *,
-    number_rows: bool,
 ) -> MonotonicityCheck:
     """Return the check of one feature and output."""
-    j, k = one.direction.feature, one.output
-    of_rows = followed.get((j, k), WrongRows())
-    bound, method = max(0.0, -float(one.lower.min(initial=0.0))), one.method
-    worst = _step_in_tables(one)
-    is_reached = bound <= (0.0 if worst is None else worst.size)
-    if rows is not None and of_rows.worst is not None:
-        worst = _row_step(model, one, of_rows.worst, rows, number_rows=number_rows)
-        verdict: Verdict = "violated"
-        method = "rows"
-    elif worst is not None:
+    bound = max(0.0, -float(bounds.lower.min(initial=0.0)))
+    in_tables = 0.0 if bounds.worst is None else -float(bounds.lower[bounds.worst])
+    worst, method = None, bounds.method
+    verdict: Verdict = "proved"
+    if rows is not None and found.size > 0:
+        verdict, method = "violated", "rows"
+        number = int(np.flatnonzero(rows.counts > 0)[found.row])
+        values = rows.columns.matrix(number, number + 1)[0].tolist()
+        row = {s.name: _shown(s, value) for s, value in zip(model.features, values, strict=True)}
+        worst = _wrong_step(grid, direction, found.step, found.size, row, found.place, number)
+    elif bounds.worst is not None:
         verdict = "violated" if rows is None else "violated outside the rows"
-    elif one.open.any():
-        verdict, method = "not decided", one.method if rows is None else "rows"
-    else:
-        verdict = "proved"
+        row = {
+            # Where a feature does not matter it is in the middle of its cells.
+            spec.name: _cell_value(axis, spec, bounds.cells.get(i, axis.n_regular // 2))
+            for i, (axis, spec) in enumerate(zip(grid.axes, grid.features, strict=True))
+        }
+        worst = _wrong_step(grid, direction, bounds.worst, in_tables, row)
+    elif bounds.is_open:
+        verdict, method = "not decided", method if rows is None else "rows"
     return MonotonicityCheck(
-        model.features[j].name,
-        model.output_names[k],
-        one.direction.words,
+        model.features[direction.feature].name,
+        model.output_names[output],
+        direction.words,
         verdict,
         method,
         bound,
-        is_reached,
-        float(one.rounding.max(initial=0.0)),
+        bound <= in_tables,
+        float(bounds.rounding.max(initial=0.0)),
         worst,
-        *((np.nan,) * 3 if rows is None else of_rows.shares),
+        *((np.nan,) * 3 if rows is None else found[:3]),
     )
 
 
-def _step_in_tables(one: _BoundedSteps) -> WrongStep | None:
-    """Return the largest wrong step that tables reach, with rows made for it; None without any."""
-    wrong = np.flatnonzero(one.open & one.is_exact)
-    if not len(wrong):
-        return None
-    step = int(wrong[np.argmin(one.lower[wrong])])
-    grid, cells = one.steps.model.grid, one.steps.cells_of_smallest(step)
-    row = {
-        # Where a feature does not matter it is in the middle of its cells.
-        spec.name: _cell_value(axis, spec, cells.get(i, axis.n_regular // 2))
-        for i, (axis, spec) in enumerate(zip(grid.axes, grid.features, strict=True))
-    }
-    ends = [
-        _end_value(one, one.direction.feature, cell)
-        for cell in one.direction.cells[step : step + 2].tolist()
-    ]
-    return _wrong_step(one, step, -float(one.lower[step]), row, ends)
-
-
-def _row_step(
-    model: Model, one: _BoundedSteps, witness: RowWitness, rows: RowBatch, *, number_rows: bool
-) -> WrongStep:
-    """Return a step of a row; where the row itself is on one side, it is one of the two."""
-    number = int(np.flatnonzero(rows.counts > 0)[witness.row])
-    values = rows.columns.matrix(number, number + 1)[0]
-    j, step = one.direction.feature, witness.step
-    row = {
-        spec.name: _shown(spec, value)
-        for spec, value in zip(model.features, values.tolist(), strict=True)
-    }
-    own, is_number = row[model.features[j].name], not model.features[j].is_categorical
-    ends = [
-        own
-        if is_number and witness.place == place
-        else _end_value(one, j, int(one.direction.cells[place]))
-        for place in (step, step + 1)
-    ]
-    return _wrong_step(one, step, witness.size, row, ends, number if number_rows else None)
-
-
 def _wrong_step(
-    one: _BoundedSteps,
+    grid: Grid,
+    direction: _Direction,
     step: int,
     size: float,
     row: dict[str, Any],
-    ends: list[Any],
+    place: int = -2,
     number: int | None = None,
 ) -> WrongStep:
-    axis = one.steps.model.grid.axes[one.direction.feature]
-    labels = axis.labels()
-    lower, upper = (labels[cell] for cell in one.direction.cells[step : step + 2])
-    first, second = ({**row, axis.name: end} for end in ends)
-    return WrongStep(size, lower, upper, first, second, number)
-
-
-def _end_value(one: _BoundedSteps, feature: int, cell: int) -> Any:
-    grid = one.steps.model.grid
-    return _cell_value(grid.axes[feature], grid.features[feature], cell)
+    """Return a step with rows on both of its sides, one of them the row itself if it is there."""
+    axis, spec = grid.axes[direction.feature], grid.features[direction.feature]
+    labels, names, sides = axis.labels(), [], []
+    for at in (step, step + 1):
+        cell = int(direction.cells[at])
+        is_own = at == place and not spec.is_categorical
+        sides.append(
+            {**row, axis.name: row[axis.name] if is_own else _cell_value(axis, spec, cell)}
+        )
+        names.append(labels[cell])
+    return WrongStep(size, names[0], names[1], sides[0], sides[1], number)
 
 
 def _cell_value(axis: FeatureAxis, spec: FeatureSpec, cell: int) -> Any:
@@ -386,7 +412,7 @@ def _shown(spec: FeatureSpec, value: float) -> Any:
     return unknown if label is None else label
 
 
-def _notes(model: Model, n_rows: int, wanted: list[Direction]) -> tuple[str, ...]:
+def _notes(model: Model, n_rows: int, wanted: list[_Direction]) -> tuple[str, ...]:
     """Return what the verdicts hold for."""
     link = model.link.name
     scale = {"identity": "the prediction", "logit": "the log-odds", "log": "the log of the mean"}

@@ -259,25 +259,16 @@ class Monotonicity:
         """Return one row per feature and output; sizes of steps are on the margin scale."""
         import pandas as pd
 
-        rows = [
-            {
-                "feature": check.feature,
-                "output": check.output,
-                "direction": check.direction,
-                "verdict": check.verdict,
-                "method": check.method,
-                "bound": check.bound,
-                "bound_reached": check.is_reached,
-                "worst_step": check.worst.size if check.worst else 0.0,
-                "from": check.worst.lower if check.worst else "",
-                "to": check.worst.upper if check.worst else "",
-                "row_share": check.row_share,
-                "mass_share": check.mass_share,
-                "near_share": check.near_share,
-                "rounding": check.rounding,
-            }
-            for check in self.checks
-        ]
+        shared = ("feature", "output", "direction", "verdict", "method", "bound")
+        shares = ("row_share", "mass_share", "near_share", "rounding")
+        nothing = WrongStep(0.0, "", "", {}, {})
+        rows = []
+        for check in self.checks:
+            worst = check.worst or nothing
+            step = {"worst_step": worst.size, "from": worst.lower, "to": worst.upper}
+            first = {name: getattr(check, name) for name in shared}
+            last = {name: getattr(check, name) for name in shares}
+            rows.append({**first, "bound_reached": check.is_reached, **step, **last})
         return pd.DataFrame(rows)
 
 

@@ -1,30 +1,40 @@
 """Why a row lies above or below a reference population: exact, in a few ranked reasons."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import brief, check_choice, check_number, check_whole, read_names
+from treepurify.arguments import (
+    brief,
+    check_choice,
+    check_number,
+    check_whole,
+    read_names,
+    read_output,
+)
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
+from treepurify.components import TensorComponent, locate_cells
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.functions import features_read
+from treepurify.engines.common.functions import ParsedFunction, features_read, read_function
 from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import Subset
+from treepurify.models.additive_tables import AdditiveTables, term_cells
+from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport, progress_report
+from treepurify.remainder import Difference, SumOfParts
+from treepurify.rows.columns import Columns
 from treepurify.rows.given_rows import given_rows
 from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.table_reader import check_distribution
 from treepurify.rows.tables import row_labels
+from treepurify.shapley.coalitions import coalition_values
+from treepurify.shapley.interventional import tree_values
+from treepurify.shapley.table_values import table_values
 from treepurify.terms import read_features
-from treepurify.validation.explained import (
-    Explained,
-    group_values,
-    read_explained,
-    trainings_of,
-)
+from treepurify.typing import Array, Indices, Integers
 from treepurify.validation.reasons import (
     DIRECTIONS,
     Adverse,
@@ -64,7 +74,7 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
     replaced by those of the row. A group is one player, so its value includes all interactions
     between its features. Values are exact, on the margin scale, and do not depend on ``weights=``
     of `purify`. For tables they have a closed form, for a pair of features of different groups
-    ``phi_j = 1/2 [f(x_j, x_k) - E f(R_j, x_k) + E f(x_j, R_k) - E f(R_j, R_k)]``. For deeper trees
+    ``phi_j = 1/2 [f(x_j, x_k) - E f(R_j, x_k) + E f(x_j, R_k) - E f(R_j, R_k)]``. For trees
     see `interventional_shapley_values`.
 
     Reasons are ranked by the size of their contribution. Contributions that differ only by rounding
@@ -166,28 +176,42 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
         raise InvalidInputError(
             "X has too many rows in batches to explain each of them: pass one table at a time"
         )
-    function = read_explained(model, population.table, output, feature_names)
+    function = _read_explained(model, population.table, output, feature_names)
     stated = _read_groups(groups, texts, function.feature_names)
     if refits is None:
         is_decomposed = isinstance(model, Decomposition)
-        trainings = trainings_of(model, function.output) if is_decomposed else []
+        trainings = _trainings_of(model, function.output) if is_decomposed else []
     else:
         trainings = _read_refits(refits, function, population.table, feature_names)
-    explain = partial(
-        _explain,
-        X=rows.table,
-        reference=population.table,
-        sample_weight=population.weights,
-        groups=stated,
-        adverse=adverse,
-        top=top,
-        memory_budget=memory_budget,
-        report=report,
-    )
+    words = f" ({population.words})" if population.words else ""
+
+    def explain(one: _Explained) -> ReasonCodes:
+        columns, reference = one.columns(rows.table), one.columns(population.table)
+        check_distribution(reference, "rows of the reference population", "reference")
+        weights = read_row_weights(population.weights, reference.n_rows)
+        shares = row_shares(reference.n_rows, weights)
+        players = stated.group_of_feature
+        values = _group_values(one, columns, reference, shares, players, memory_budget, report)
+        margins, means = (one.margin(side)[:, one.output] for side in (columns, reference))
+        tolerance = _ROUNDING * max(
+            float(np.abs(sizes).max(initial=0.0)) for sizes in (margins, means, values)
+        )
+        adversity = values if adverse == "high" else -values
+        return ReasonCodes(
+            values=values,
+            margins=margins,
+            reference_margin=float(shares @ means),
+            ranked=rank_reasons(adversity, top, tolerance),
+            groups=stated,
+            adverse=adverse,
+            closeness=closeness,
+            output=one.output_names[one.output],
+            reference=f"{reference.n_rows} reference rows{words}",
+            columns=columns,
+            index=row_labels(X),
+        )
+
     found = explain(function)
-    found = replace(found, closeness=closeness, index=row_labels(X))
-    if population.words:
-        found = replace(found, reference=f"{found.reference} ({population.words})")
     if not trainings:
         return found
     check_budget(
@@ -204,48 +228,186 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
     )
 
 
-def _explain(
-    function: Explained,
-    *,
-    X: Any,
-    reference: Any,
-    sample_weight: Any,
-    groups: ReasonGroups,
-    adverse: Adverse,
-    top: int,
+class _Called(NamedTuple):
+    """A function of columns with values for all outputs, and the features it may depend on."""
+
+    function: Callable[[Columns], Array]
+    features: Subset
+
+
+_Part = TreeEnsemble | AdditiveTables | TensorComponent | _Called
+
+
+class _Explained(NamedTuple):
+    """One output of a model, function or decomposition, as a sum of parts.
+
+    Parameters
+    ----------
+    feature_names, output_names : tuple of str
+        Names of the features and outputs.
+    output : int
+        The output.
+    margin : callable
+        Columns -> the function itself, shape (n_rows, n_outputs).
+    columns : callable
+        Reads a table, and compares a model with its library on it.
+    parts : sequence of (float, part)
+        A sign, and trees, tables, an effect or a function; they sum to the output but for a
+        constant and what belongs to no feature.
+    """
+
+    feature_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    output: int
+    margin: Callable[[Columns], Array]
+    columns: Callable[[Any], Columns]
+    parts: Sequence[tuple[float, _Part]]
+
+
+def _read_explained(
+    model: Any, X: Any, output: Any, feature_names: Sequence[str] | None
+) -> _Explained:
+    """Read what is explained; `X` are rows in the form that a function is called with."""
+    if isinstance(model, Decomposition):
+        return _of_decomposition(model, output, _parts_of(model))
+    function, _ = read_function(model, X, feature_names)
+    part: _Part = _Called(function, function.used_features)
+    if isinstance(function, ParsedFunction):
+        part = function.model
+    return _Explained(
+        tuple(spec.name for spec in function.features),
+        function.output_names,
+        read_output(output, function.output_names),
+        function,
+        function.columns,
+        [(1.0, part)],
+    )
+
+
+def _trainings_of(d: Decomposition, output: int) -> list[_Explained]:
+    """Return each training of a decomposition of several; none where they are not known."""
+    spread = d.spread
+    if spread is None or d.remainder is not None or set(spread.stacked) != set(d.components):
+        return []
+    return [
+        _of_decomposition(
+            d,
+            output,
+            [
+                (1.0, replace(part, values=spread.values(subset)[model]))
+                for subset, part in spread.stacked.items()
+            ],
+        )
+        for model in range(spread.n_models)
+    ]
+
+
+def _of_decomposition(
+    d: Decomposition, output: Any, parts: Sequence[tuple[float, _Part]]
+) -> _Explained:
+    chosen = read_output(output, d.output_names)
+    return _Explained(d.feature_names, d.output_names, chosen, d.on_rows, d.inputs.columns, parts)
+
+
+def _parts_of(d: Decomposition) -> list[tuple[float, _Part]]:
+    rest, added, taken = d.remainder, list(d.components.values()), []
+    parts: list[tuple[float, _Part]] = []
+    if isinstance(rest, SumOfParts):
+        added += rest.parts
+    elif isinstance(rest, Difference) and isinstance(rest.function, ParsedFunction):
+        # The model less the components that it had, plus those that the decomposition has now:
+        # where nothing was edited, the model.
+        parts = [(1.0, rest.function.model)]
+        of_rest, own = set(map(id, rest.components)), set(map(id, added))
+        taken = [part for part in rest.components if id(part) not in own]
+        added = [part for part in added if id(part) not in of_rest]
+    for sign, components in ((1.0, added), (-1.0, taken)):
+        for part in components:
+            if isinstance(part, TensorComponent):
+                parts.append((sign, part))
+            else:
+                parts.append((sign, _Called(part.on_rows, part.features)))
+    return parts
+
+
+def _group_values(
+    explained: _Explained,
+    columns: Columns,
+    reference: Columns,
+    shares: Array,
+    group_of_feature: Integers,
     memory_budget: int,
     report: ProgressReport,
-) -> ReasonCodes:
-    """Return the reasons of one function."""
-    columns, population = function.columns(X), function.columns(reference)
-    check_distribution(population, "rows of the reference population", "reference")
-    weights = read_row_weights(sample_weight, population.n_rows)
-    shares = row_shares(population.n_rows, weights)
-    values = group_values(
-        function, columns, population, shares, groups.group_of_feature, memory_budget, report
+) -> Array:
+    """Return the interventional Shapley values of groups of features, (n_rows, n_groups).
+
+    They sum to the difference from the mean of the reference, where each row counts its share.
+    """
+    n_groups, k = int(group_of_feature.max(initial=-1)) + 1, explained.output
+    total = np.zeros((columns.n_rows, n_groups))
+    check_budget(
+        2 * total.nbytes,
+        memory_budget,
+        f"the reasons of {columns.n_rows} rows",
+        "Pass fewer rows at a time.",
     )
-    margins, of_reference = (
-        function.margin(side)[:, function.output] for side in (columns, population)
-    )
-    sizes = (margins, of_reference, values)
-    tolerance = _ROUNDING * max(float(np.abs(one).max(initial=0.0)) for one in sizes)
-    adversity = values if adverse == "high" else -values
-    return ReasonCodes(
-        values=values,
-        margins=margins,
-        reference_margin=float(shares @ of_reference),
-        ranked=rank_reasons(adversity, top, tolerance),
-        groups=groups,
-        adverse=adverse,
-        output=function.output_names[function.output],
-        reference=f"{population.n_rows} reference rows",
-        columns=columns,
-    )
+
+    def add_table(table: Array, features: Sequence[int], cells: list[tuple[Indices, ...]]) -> None:
+        players = tuple(int(group_of_feature[j]) for j in features)
+        check_budget(
+            8 * (2 ** len(players) + len(players) + 1) * table.size,
+            memory_budget,
+            "the tables of an effect",
+            "Purify with fewer bins, or pass the model itself.",
+        )
+        for player, own in table_values(table, np.stack(cells[1]), shares, players).items():
+            total[:, player] += own[cells[0]]
+
+    def called(part: _Called) -> Array:
+        if len(part.features) > 1:
+            given = (len(explained.output_names), part.features, memory_budget, report)
+            found = coalition_values(
+                part.function, columns, reference, shares, *given, group_of_feature
+            )
+            return found.values[..., k]
+        values = np.zeros_like(total)
+        for j in part.features:
+            own = part.function(columns) - shares @ part.function(reference)
+            values[:, group_of_feature[j]] = own[:, k]
+        return values
+
+    located: dict[tuple[int, int], list[Indices]] = {}
+    for sign, part in explained.parts:
+        if isinstance(part, TreeEnsemble):
+            given = (columns, reference, shares, memory_budget, report, group_of_feature)
+            total += sign * tree_values(part, *given)[..., k]
+        elif isinstance(part, AdditiveTables):
+            for term in part.terms:
+                cells = [
+                    tuple(
+                        term_cells(rows.values[j], part.features[j], cuts)
+                        for j, cuts in zip(term.features, term.cuts, strict=True)
+                    )
+                    for rows in (columns, reference)
+                ]
+                if term.features:
+                    add_table(sign * term.scores[..., k], term.features, cells)
+        elif isinstance(part, TensorComponent):
+            along = list(zip(part.features, part.axes, strict=True))
+            for j, axis in along:
+                if (j, id(axis)) not in located:
+                    both = [locate_cells(rows, j, axis) for rows in (columns, reference)]
+                    located[j, id(axis)] = both
+            cells = [tuple(located[j, id(axis)][side] for j, axis in along) for side in range(2)]
+            add_table(sign * part.values[..., k], part.features, cells)
+        else:
+            total += sign * called(part)
+    return total
 
 
 def _read_refits(
-    refits: Any, function: Explained, reference: Any, feature_names: Sequence[str] | None
-) -> list[Explained]:
+    refits: Any, function: _Explained, reference: Any, feature_names: Sequence[str] | None
+) -> list[_Explained]:
     """Return other trainings of what is explained."""
     if not isinstance(refits, Sequence) or isinstance(refits, str):
         raise InvalidInputError(
@@ -256,7 +418,7 @@ def _read_refits(
         raise InvalidInputError(
             "refits needs at least two models to show how trainings differ; got one"
         )
-    trainings = [read_explained(one, reference, function.output, feature_names) for one in refits]
+    trainings = [_read_explained(one, reference, function.output, feature_names) for one in refits]
     for read in trainings:
         if read.feature_names != function.feature_names:
             raise InvalidInputError(

@@ -142,14 +142,14 @@ class ReasonCodes:
         The groups and their texts.
     adverse : {"high", "low"}
         Which margins are adverse.
+    closeness : float
+        Share of the adverse contributions below which a gap counts as close; see `is_close`.
     output : str
         Name of the output.
     reference : str
         The reference population, in words.
     columns : Columns
         The rows as the model reads them.
-    closeness : float
-        Share of the adverse contributions below which a gap counts as close; see `is_close`.
     index : Any, optional
         Labels of the rows, if the table has any.
     training_values : ndarray of float64, shape (n_trainings, n_rows, n_groups), optional
@@ -169,10 +169,10 @@ class ReasonCodes:
     ranked: RankedReasons
     groups: ReasonGroups
     adverse: Adverse
+    closeness: float
     output: str
     reference: str
     columns: Columns
-    closeness: float = 0.0
     index: Any = None
     training_values: Array | None = None
     in_trainings: Array | None = None
@@ -356,22 +356,14 @@ class ReasonCodes:
 
     def _values_in_words(self, row: Integers, group: Integers) -> list[str]:
         """Return the value of the only feature of each reason, or of all of them with names."""
-        words = np.empty(len(row), dtype=object)
-        for g in np.unique(group):
-            features, where = self.groups.members[g], np.flatnonzero(group == g)
-            of_each = [self._texts_of(j, row[where]) for j in features]
-            names = [self.columns.features[j].name for j in features]
-            for place, values in zip(where, zip(*of_each, strict=True), strict=True):
-                named = [f"{name} {value}" for name, value in zip(names, values, strict=True)]
-                words[place] = values[0] if len(features) == 1 else ", ".join(named)
-        return list(words)
-
-    def _texts_of(self, feature: int, rows: Integers) -> list[str]:
-        spec = self.columns.features[feature]
-        values = np.asarray(self.columns.values[feature], dtype=np.float64)[rows]
-        different, where = np.unique(values, return_inverse=True)
-        texts = np.array([_text_of(value, spec) for value in different], dtype=object)
-        return list(texts[where])
+        matrix, specs, words = self.columns.matrix(), self.columns.features, []
+        for i, g in zip(row.tolist(), group.tolist(), strict=True):
+            members = self.groups.members[g]
+            texts = [_text_of(float(matrix[i, j]), specs[j]) for j in members]
+            if len(members) > 1:
+                texts = [f"{specs[j].name} {text}" for j, text in zip(members, texts, strict=True)]
+            words.append(", ".join(texts))
+        return words
 
 
 def _text_of(value: float, spec: FeatureSpec) -> str:

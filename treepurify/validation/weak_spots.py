@@ -2,37 +2,74 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import check_number, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget
-from treepurify.components import ModelInputs
+from treepurify.comparing.regions import cells_in_words
+from treepurify.components import ModelInputs, locate_cells
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.evidence.cell_groups import LocatedRows, locate_main_effects
-from treepurify.evidence.held_out import PredictedRows, read_predicted
+from treepurify.evidence.cell_groups import LocatedRows, group_cells, locate_main_effects
+from treepurify.evidence.held_out import read_predicted
 from treepurify.evidence.losses import LossChoice, loss_words
+from treepurify.grids.axis import FeatureAxis
 from treepurify.html_summary import html_summary
-from treepurify.progress import progress_report
+from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.resampling import row_parts
 from treepurify.terms import in_digits
 from treepurify.typing import Array, Indices, Mask
-from treepurify.validation.slices import Slice, find_slices
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["WeakSpot", "WeakSpots", "weak_spots"]
+__all__ = ["Side", "WeakSpot", "WeakSpots", "weak_spots"]
 
 _LEAST_ROWS = 50
+# Of one feature, and of two together: more groups make slices finer, and the search longer.
+_MOST_GROUPS = {1: 64, 2: 12}
 LIMITS = (
     "A high loss does not mean bias: where outcomes are noisy, even the best model has a higher "
     "loss. missed_effects shows what a model could still learn."
 )
 """What weak spots do not show."""
+
+
+class Side(NamedTuple):
+    """Neighbouring cells of one feature, or a single one.
+
+    Parameters
+    ----------
+    feature : int
+        Position of the feature.
+    axis : FeatureAxis
+        The cells of its main effect.
+    start, stop : int
+        The first cell, and the one after the last.
+    """
+
+    feature: int
+    axis: FeatureAxis
+    start: int
+    stop: int
+
+    def words(self) -> str:
+        """Return which values the feature has there."""
+        return cells_in_words(self.axis, range(self.start, self.stop))
+
+
+Slice = tuple[Side, ...]
+"""The rows on one or two sides, of different features."""
+
+
+def _rows_in_slice(sides: Slice, cells: Mapping[int, Indices]) -> Mask:
+    """Return which rows belong to a slice, from their cells along each feature."""
+    inside = [(cells[j] >= start) & (cells[j] < stop) for j, _, start, stop in sides]
+    return np.asarray(np.logical_and.reduce(inside))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,7 +78,7 @@ class WeakSpot:
 
     Parameters
     ----------
-    slice : Slice
+    sides : tuple of Side
         The features and their values.
     n_rows : int
         Number of test rows in the slice.
@@ -61,7 +98,7 @@ class WeakSpot:
     treepurify.weak_spots : Slices in which the loss of a model is above average.
     """
 
-    slice: Slice
+    sides: Slice
     n_rows: int
     share: float
     loss: float
@@ -85,7 +122,7 @@ class WeakSpot:
 
     def words(self) -> str:
         """Return the slice in words."""
-        return self.slice.words()
+        return " & ".join(side.words() for side in self.sides)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -141,7 +178,7 @@ class WeakSpots:
 
         names = ["n_rows", "share", "loss", "excess", "low", "high", "is_confirmed"]
         rows = [
-            (spot.words(), len(spot.slice.sides), *(getattr(spot, name) for name in names))
+            (spot.words(), len(spot.sides), *(getattr(spot, name) for name in names))
             for spot in self.spots
         ]
         frame = pd.DataFrame(rows, columns=["slice", "order", *names])
@@ -169,7 +206,9 @@ class WeakSpots:
         if not self.spots:
             raise InvalidInputError("no slice was found")
         check_whole("number", number, 0, len(self.spots) - 1)
-        return self.spots[number].slice.rows_in(self.inputs.columns(X))
+        columns, sides = self.inputs.columns(X), self.spots[number].sides
+        cells = {side.feature: locate_cells(columns, side.feature, side.axis) for side in sides}
+        return _rows_in_slice(sides, cells)
 
     def summary(self, top: int = 5) -> list[str]:
         """Return the slices in sentences, the `top` confirmed ones of largest excess."""
@@ -312,16 +351,20 @@ def weak_spots(
         "Pass fewer rows.",
     )
     located = locate_main_effects(d, rows.columns, "weak_spots")
-    search, test = (_half(rows, losses, located, which, seed) for which in range(2))
+    parts = row_parts(seed, 2, len(losses))
+    search, test = (
+        _half(located, losses, rows.shares, (parts == which) & (rows.shares > 0))
+        for which in range(2)
+    )
     least = max(min_share, _LEAST_ROWS / len(search.losses))
-    slices = find_slices(
+    slices = _find_slices(
         search.located, search.losses, search.shares, order, n_spots, least, memory_budget, report
     )
     spots = [_tested(each, search, test, 1.0 - (1.0 - coverage) / len(slices)) for each in slices]
     return WeakSpots(
         tuple(sorted(spots, key=lambda spot: -np.nan_to_num(spot.excess, nan=-np.inf))),
         rows.loss.name,
-        float(test.shares @ test.losses),
+        test.mean(),
         (len(search.losses), len(test.losses)),
         coverage,
         seed,
@@ -330,56 +373,179 @@ def weak_spots(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _LossHalf:
+class _Half(NamedTuple):
     """One half of the rows: their cells, losses and shares, which sum to one."""
 
-    located: Mapping[int, LocatedRows]
+    located: dict[int, LocatedRows]
     losses: Array
     shares: Array
 
+    def inside(self, sides: Slice) -> Mask:
+        """Return which rows belong to a slice."""
+        return _rows_in_slice(
+            sides, {side.feature: self.located[side.feature].cells for side in sides}
+        )
 
-def _half(
-    rows: PredictedRows,
-    losses: Array,
-    located: Mapping[int, LocatedRows],
-    which: int,
-    seed: int,
-) -> _LossHalf:
-    parts = row_parts(seed, 2, len(losses))
-    own = np.flatnonzero((parts == which) & (rows.shares > 0))
+    def mean(self, rows: Mask | slice = slice(None)) -> float:
+        """Return the mean loss of some rows, NaN without any."""
+        shares = self.shares[rows]
+        return float(shares @ self.losses[rows] / shares.sum()) if len(shares) else np.nan
+
+
+def _half(located: dict[int, LocatedRows], losses: Array, shares: Array, chosen: Mask) -> _Half:
+    own = np.flatnonzero(chosen)
     if len(own) < 2 * _LEAST_ROWS:
         raise InvalidInputError(
             "slices are found on one half of the rows and tested on the other, which needs "
             f"{2 * _LEAST_ROWS} rows of positive weight in each half; one half has {len(own)}"
         )
-    shares = rows.shares[own]
     cells = {j: LocatedRows(each.axis, each.cells[own]) for j, each in located.items()}
-    return _LossHalf(cells, losses[own], np.asarray(shares / shares.sum()))
+    return _Half(cells, losses[own], np.asarray(shares[own] / shares[own].sum()))
 
 
-def _tested(found: Slice, search: _LossHalf, test: _LossHalf, coverage: float) -> WeakSpot:
+def _find_slices(
+    located: Mapping[int, LocatedRows],
+    losses: Array,
+    shares: Array,
+    order: int,
+    n_slices: int,
+    min_share: float,
+    memory_budget: int,
+    report: ProgressReport,
+) -> list[Slice]:
+    """Return the slices whose rows lose most, the clearest first.
+
+    Each is found among the rows that no earlier one has, which have at least `min_share` of all and
+    at most half of those that are left. There are fewer where no more slices lose more than all
+    rows: the covering of Friedman and Fisher (1999), over all slices instead of by peeling.
+    """
+    features = {
+        size: {j: _sides(j, rows, shares, min_share, size) for j, rows in located.items()}
+        for size in range(1, order + 1)
+    }
+    for size, of_size in features.items():
+        largest = sorted(max(len(each.sides), each.n_groups) for each in of_size.values())
+        check_budget(
+            4 * 8 * int(np.prod(largest[-size:])),
+            memory_budget,
+            f"the slices of {size} features",
+            "Use a larger min_share, or order=1.",
+        )
+    cells = {j: rows.cells for j, rows in located.items()}
+    excess, left = losses - shares @ losses, shares.copy()
+    found: list[Slice] = []
+    for number in range(n_slices):
+        report("searching slices", number, n_slices)
+        # Of n slices without any weakness the clearest is about the root of 2 log n standard
+        # errors above zero. So much is subtracted (Dümbgen and Spokoiny 2001), or the many pairs
+        # of features would always hide the few features.
+        total = max(float(left.sum()), np.finfo(np.float64).tiny)
+        variance = float(left @ excess**2 / total - (left @ excess / total) ** 2)
+        error = np.sqrt(max(variance, 0.0) * (left @ left)) / total
+        best: list[tuple[float, Slice]] = []
+        for size, of_size in features.items():
+            score, n_looks = 0.0, 0
+            sides: Slice = ()
+            for subset in combinations(of_size.values(), size):
+                scores = _scores(subset, left * excess, left, min_share)
+                n_looks += scores.size
+                place = int(scores.argmax()) if scores.size else 0
+                if scores.size and scores.flat[place] > score:
+                    score = float(scores.flat[place])
+                    places = np.unravel_index(place, scores.shape)
+                    sides = tuple(one.sides[at] for one, at in zip(subset, places, strict=True))
+            if sides:
+                best.append((score - error * np.sqrt(2.0 * np.log(n_looks)), sides))
+        if not best:
+            break
+        found.append(max(best, key=lambda one: one[0])[1])
+        left[_rows_in_slice(found[-1], cells)] = 0.0
+    return found
+
+
+class _FeatureSides(NamedTuple):
+    """All sides of one feature that have enough rows.
+
+    `start` and `stop` are the first group of cells of each, and the one after its last. Of
+    categories and special cells those with too few rows are one group, the last of `n_groups`,
+    which belongs to no side; `groups` has that of each row.
+    """
+
+    sides: tuple[Side, ...]
+    start: Indices
+    stop: Indices
+    groups: Indices
+    n_groups: int
+
+
+def _sides(
+    feature: int, rows: LocatedRows, shares: Array, min_share: float, size: int
+) -> _FeatureSides:
+    """Return the sides of a feature: no ranges of all regular cells, and none of few rows."""
+    most = min(max(round(min_share ** (-1 / size)), 2), _MOST_GROUPS[size])
+    axis, mass = rows.axis, rows.mass(shares)
+    group = group_cells(axis, mass, most)
+    n_all = int(group[-1]) + 1
+    n_ranged = 0 if axis.is_categorical else n_all - (axis.n_cells - axis.n_regular)
+    total = np.concatenate([[0.0], np.bincount(group, mass, n_all).cumsum()])
+    single = n_ranged + np.flatnonzero(np.diff(total[n_ranged:]) >= min_share)
+    first, last = np.triu_indices(n_ranged)
+    enough = (last - first + 1 < n_ranged) & (total[last + 1] - total[first] >= min_share)
+    # Groups of neighbouring cells are numbered in the order of the cells.
+    start, stop = np.append(first[enough], single), np.append(last[enough], single) + 1
+    cells = zip(*(np.searchsorted(group, ends).tolist() for ends in (start, stop)), strict=True)
+    number = np.append(np.arange(n_ranged), np.full(n_all - n_ranged, n_ranged + len(single)))
+    number[single] = n_ranged + np.arange(len(single))
+    return _FeatureSides(
+        tuple(Side(feature, axis, *ends) for ends in cells),
+        number[start],
+        number[stop - 1] + 1,
+        number[group][rows.cells],
+        n_ranged + len(single) + 1,
+    )
+
+
+def _scores(
+    sides: tuple[_FeatureSides, ...], excess: Array, left: Array, min_share: float
+) -> Array:
+    """Return how clear all slices of one or two features are, 0 for those of few or most rows.
+
+    A slice is the clearer the more its excess differs from zero in units of its standard error,
+    were the losses of all rows equally spread (Kulldorff, Huang and Konty 2009).
+    """
+    weight, above = (_sums(sides, of_rows) for of_rows in (left, excess))
+    total = left.sum()
+    enough = (weight >= min_share) & (weight <= total / 2)
+    spread = np.sqrt(np.where(enough, weight * (total - weight), 1.0))
+    return np.where(enough, above / spread, 0.0)
+
+
+def _sums(sides: tuple[_FeatureSides, ...], of_rows: Array) -> Array:
+    """Return sums over the rows of all slices, shape (n_sides of each feature...)."""
+    shape = tuple(one.n_groups for one in sides)
+    groups = np.ravel_multi_index([one.groups for one in sides], shape)
+    table = np.bincount(groups, of_rows, int(np.prod(shape))).reshape(shape)
+    for axis, one in enumerate(sides):
+        first = np.zeros((*table.shape[:axis], 1, *table.shape[axis + 1 :]))
+        total = np.concatenate([first, table.cumsum(axis=axis)], axis=axis)
+        table = total.take(one.stop, axis=axis) - total.take(one.start, axis=axis)
+    return np.asarray(table)
+
+
+def _tested(found: Slice, search: _Half, test: _Half, coverage: float) -> WeakSpot:
     """Return a slice with its loss on the test rows, and an interval of this coverage."""
-    inside = found.has(test.located)
+    inside = test.inside(found)
     n_rows, share = int(inside.sum()), float(test.shares[inside].sum())
-    loss, mean = _mean(test, inside), float(test.shares @ test.losses)
+    loss, mean = test.mean(inside), test.mean()
     low = high = np.nan
     if 2 <= n_rows < len(inside):
         influence = test.shares * (inside * (test.losses - loss) / share - (test.losses - mean))
-        fewer = _effective(test.shares, np.flatnonzero(inside == (n_rows <= len(inside) / 2)))
-        low, high = _interval(loss - mean, influence, fewer, coverage)
-    searched = _mean(search, found.has(search.located)) - float(search.shares @ search.losses)
+        # The number of rows of equal weight that estimate a mean as well (Kish 1965).
+        fewer = test.shares[inside == (n_rows <= len(inside) / 2)]
+        n_effective = float(fewer.sum() ** 2 / (fewer @ fewer))
+        low, high = _interval(loss - mean, influence, n_effective, coverage)
+    searched = search.mean(search.inside(found)) - search.mean()
     return WeakSpot(found, n_rows, share, loss, loss - mean, low, high, searched)
-
-
-def _mean(half: _LossHalf, inside: Mask) -> float:
-    shares = half.shares[inside]
-    return float(shares @ half.losses[inside] / shares.sum()) if len(shares) else np.nan
-
-
-def _effective(shares: Array, rows: Indices) -> float:
-    """Return the number of rows of equal weight that estimate a mean as well (Kish 1965)."""
-    return float(shares[rows].sum() ** 2 / (shares[rows] @ shares[rows]))
 
 
 def _interval(

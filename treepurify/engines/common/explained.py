@@ -22,7 +22,7 @@ from treepurify.weights.cell_counts import CellCounts, CountedRows, counted_rows
 
 
 @dataclass(frozen=True, eq=False)
-class Explained:
+class ExplainedVariance:
     """How much of a function its components explain on rows.
 
     Parameters
@@ -45,7 +45,7 @@ class Explained:
 
 def measure_explained(
     values: Array, shares: Array, intercept: Array, parts: Iterable[tuple[Subset, Array]]
-) -> Explained:
+) -> ExplainedVariance:
     """Return how much of a function its components explain on rows.
 
     Parameters
@@ -71,7 +71,7 @@ def measure_explained(
         covariances[subset] = (weighted * part).sum(axis=0)
     covariances[()] = (weighted * rest).sum(axis=0)
     left = (weight * rest**2).sum(axis=0) / np.where(total > 0, total, 1.0)
-    return Explained(covariances, mean_square(rest, shares), np.asarray(1.0 - left), rest)
+    return ExplainedVariance(covariances, mean_square(rest, shares), np.asarray(1.0 - left), rest)
 
 
 def count_in_cells(
@@ -115,7 +115,7 @@ class MeasuredParts:
 
     Parameters
     ----------
-    explained : Explained
+    explained : ExplainedVariance
         How much of the function they explain.
     n_rows : int
         Number of rows.
@@ -125,7 +125,7 @@ class MeasuredParts:
         Mean of the function.
     """
 
-    explained: Explained
+    explained: ExplainedVariance
     n_rows: int
     variances: Mapping[Subset, Array]
     absolutes: Mapping[Subset, Array]
@@ -171,7 +171,9 @@ def explain_rows(
     covariances[()] = found[-1]
     rest_variance = state.variances[-1]
     return MeasuredParts(
-        Explained(covariances, rest_variance, np.asarray(1.0 - left), np.empty((0, len(left)))),
+        ExplainedVariance(
+            covariances, rest_variance, np.asarray(1.0 - left), np.empty((0, len(left)))
+        ),
         state.n_rows,
         dict(zip(kept, state.variances, strict=False)),
         dict(zip(kept, state.mean_absolutes, strict=False)),

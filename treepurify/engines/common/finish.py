@@ -155,7 +155,7 @@ def finish(
     every = dict(in_order)
     kept = {subset: component for subset, component in in_order if kept_terms.keeps(subset)}
     remainder = _remainder(result, every, kept, rows, is_product=is_product)
-    covariances = result.covariances
+    covariances, copies = result.covariances, 1 if given is None else given.copies
     if covariances is None and is_product:
         # Under independence components are uncorrelated: their variances are the covariances.
         apart = kept if remainder is None else {**kept, (): remainder}
@@ -178,7 +178,6 @@ def finish(
         ).noted(note, looked)
     solutions = {} if result.purified is None else result.purified.solutions
     function = getattr(subject, "function", subject)
-    copies = 1 if given is None else given.copies
     origin = Origin(
         model=function.model.facts() if isinstance(function, ParsedFunction) else None,
         response_of=function.model.facts() if isinstance(function, ResponseFunction) else None,
@@ -257,14 +256,13 @@ def _measured(
         cosine = max(cosine, finer)
         notes.append(words)
     differences = [] if purified.additivity is None else [purified.additivity]
+    error = rounding = None
     if check is not None:
         notes.append(check.note)
+        error, rounding = check.error, check.rounding
         if result.rest is None:
-            total = np.tile(result.intercept, (check.columns.n_rows, 1))
-            for part in evaluate_each(every.values(), check.columns):
-                total += part
+            total = sum(evaluate_each(every.values(), check.columns), result.intercept)
             differences.append(float(np.max(np.abs(total - check.margin), initial=0.0)))
-    error, rounding = (None, None) if check is None else (check.error, check.rounding)
     counts = {subset: own.unidentified for subset, own in purified.solutions.items()}
     uncounted = [_term_name(names, subset) for subset, count in counts.items() if count is None]
     if uncounted:
@@ -309,13 +307,12 @@ def _finer_cosine(
             "Cosines refer to the bins of interactions; on the finer bins of main effects they "
             "were not measured, since the distribution does not consist of rows."
         )
-    shares, largest = on_grids.shares[:, None], 0.0
-    for larger, main in pairs:
-        one, other = (values_on_rows(table, on_grids.by_order) for table in (larger, main))
-        norms = [np.sqrt((shares * values**2).sum(axis=0)) for values in (one, other)]
+    shares, largest = on_grids.shares, 0.0
+    for pair in pairs:
+        one, other = (values_on_rows(table, on_grids.by_order) for table in pair)
+        norms = np.sqrt(shares @ one**2), np.sqrt(shares @ other**2)
         counts = np.minimum(*norms) > _ROUNDING_NORM * scale
-        products = np.abs((shares * one * other).sum(axis=0))
-        cosines = products[counts] / (norms[0] * norms[1])[counts]
+        cosines = np.abs(shares @ (one * other))[counts] / (norms[0] * norms[1])[counts]
         largest = max(largest, float(cosines.max(initial=0.0)))
     return largest, (
         "Means refer to the bins of interactions; on the finer bins of main effects the largest "

@@ -101,6 +101,10 @@ class Layout:
         return tables
 
 
+NOT_LAID_OUT = Layout(None, {}, {}, "", "")
+"""What a problem has before its cells are chosen."""
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """A model on its cells, the measure, and what the caller wants: what every route reads.
@@ -125,8 +129,8 @@ class Problem:
         See `purify`.
     cuts : tuple of (ndarray or None), optional
         Cuts of the union grid, where it has more than those of the model.
-    cells : Layout, optional
-        The model on its cells, once they were chosen.
+    layout : Layout
+        The model on its cells, once these were chosen.
     copied : CopiedRows, optional
         The rows that were given, where those of the measure are copies of them.
     given : SourceRows, optional
@@ -154,7 +158,7 @@ class Problem:
     resolution: Resolution = "auto"
     missing_cells: MissingCells = "auto"
     cuts: Cuts | None = None
-    cells: Layout | None = None
+    layout: Layout = NOT_LAID_OUT
     copied: CopiedRows | None = None
     given: Any = None
     trusts_rows: bool = True
@@ -174,13 +178,6 @@ class Problem:
     def function(self) -> ParsedFunction:
         """The margin of the model."""
         return ParsedFunction(self.model)
-
-    @property
-    def layout(self) -> Layout:
-        """The model on its cells."""
-        if self.cells is None:
-            raise TypeError("the cells have not been chosen yet")
-        return self.cells
 
     @property
     def table(self) -> RowBatch | None:

@@ -14,7 +14,7 @@ from treepurify.budget import check_budget
 from treepurify.call import Call
 from treepurify.components import Component, OnRows
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.explained import Explained, measure_explained
+from treepurify.engines.common.explained import ExplainedVariance, measure_explained
 from treepurify.engines.common.finish import (
     Result,
     finish,
@@ -257,7 +257,7 @@ def sampled_anova(
 class _Terms:
     components: dict[Subset, Component]
     errors: dict[str, dict[str, float]]
-    explained: Explained
+    explained: ExplainedVariance
 
 
 def _measure_terms(

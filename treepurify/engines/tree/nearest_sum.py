@@ -21,7 +21,7 @@ from treepurify.components import TensorComponent
 from treepurify.effects.accumulate import accumulate
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.explained import (
-    Explained,
+    ExplainedVariance,
     count_in_cells,
     explain_rows,
     measure_explained,
@@ -388,7 +388,9 @@ def _explained_share(fitted: FittedTables) -> float:
     return 1.0 - float(explained.rest_variance.sum() / max(whole, _LEAST))
 
 
-def _explain(fitted: FittedTables, intercept: Array, tables: Mapping[Subset, Array]) -> Explained:
+def _explain(
+    fitted: FittedTables, intercept: Array, tables: Mapping[Subset, Array]
+) -> ExplainedVariance:
     """Return how much of the margin tables explain on the rows of the fit."""
 
     def on_rows(item: tuple[Subset, Array]) -> tuple[Subset, Array]:

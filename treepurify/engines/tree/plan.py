@@ -12,7 +12,7 @@ from typing import Any
 
 from treepurify.engines.common.explained import count_in_cells
 from treepurify.engines.common.finish import Result
-from treepurify.engines.common.problem import Problem, Resolution, lay_out
+from treepurify.engines.common.problem import NOT_LAID_OUT, Problem, Resolution, lay_out
 from treepurify.engines.tree.coarse_projection import CoarseProjection
 from treepurify.engines.tree.exact import subsets_of_tables
 from treepurify.engines.tree.routes import (
@@ -142,8 +142,8 @@ def solve(problem: Problem) -> tuple[Problem, Result]:
     if stream is not None and not stream.is_table:
         prepared = _sampled if reads_rows(problem, route) else _counted
         problem = prepared(problem, stream, route)
-    elif problem.cells is None:
-        problem = replace(problem, cells=route.lay_out(problem))
+    elif problem.layout is NOT_LAID_OUT:
+        problem = replace(problem, layout=route.lay_out(problem))
     result = route.run(problem)
     if isinstance(problem.rows, CountedRows):
         result = replace(result, n_rows=problem.rows.n_counted)
@@ -188,7 +188,7 @@ def _sampled(problem: Problem, stream: RowStream, route: TreeRoute) -> Problem:
         missing_cells=problem.missing_cells if is_whole else "always",
         facts={**problem.facts, **reading},
     )
-    return replace(drawn, given=_source_rows(drawn), cells=route.lay_out(drawn))
+    return replace(drawn, given=_source_rows(drawn), layout=route.lay_out(drawn))
 
 
 def _counted(problem: Problem, stream: RowStream, route: TreeRoute) -> Problem:
@@ -214,7 +214,7 @@ def _counted(problem: Problem, stream: RowStream, route: TreeRoute) -> Problem:
     resolution: Resolution = "term" if wide.resolution == "term" else "union"
     return replace(
         problem,
-        cells=lay_out(replace(problem, resolution=resolution), counted),
+        layout=lay_out(replace(problem, resolution=resolution), counted),
         n_rows=counted[1].n_rows,
         facts={**problem.facts, **_reading(stream, 0)},
     )

@@ -13,7 +13,7 @@ from treepurify.components import TensorComponent
 from treepurify.effects.accumulate import accumulate, ensemble_cuts
 from treepurify.effects.leaf_boxes import leaf_boxes
 from treepurify.engines.common.finish import Result
-from treepurify.engines.common.problem import Problem
+from treepurify.engines.common.problem import NOT_LAID_OUT, Problem
 from treepurify.engines.tree.plan import solve
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.grids.grid import EncodedRows, Subset, make_grid
@@ -129,9 +129,10 @@ def solve_refits(problem: Problem, refits: ReadRefits) -> tuple[Problem, Result]
         cuts = ensemble_cuts(problem.model)
     found = {s: np.zeros((n_models, *table.values.shape)) for s, table in tables.items()}
     intercepts = np.zeros((n_models, problem.model.n_outputs))
+    start = replace(problem, cuts=cuts, layout=NOT_LAID_OUT, facts={})
     for number, model in enumerate(refits.models):
         problem.report("purifying models", number, n_models)
-        own, other = solve(replace(problem, model=model, cuts=cuts, cells=None, facts={}))
+        own, other = solve(replace(start, model=model))
         intercepts[number] = other.intercept
         for subset, table in tables.items():
             effect, size = other.components.get(subset), len(subset)

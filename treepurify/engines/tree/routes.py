@@ -128,7 +128,7 @@ def choose_route(problem: Problem) -> tuple[Problem, TreeRoute]:
     routes = [route for route in ROUTES if name in route.methods]
     if routes[0].lay_out is not lay_out and routes[0].applies(problem):
         return problem, routes[0]
-    problem = replace(problem, cells=lay_out(problem))
+    problem = replace(problem, layout=lay_out(problem))
     return problem, next(
         route for route in routes if route.lay_out is lay_out and route.applies(problem)
     )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from treepurify.engines.common.explained import Explained
+from treepurify.engines.common.explained import ExplainedVariance
 from treepurify.engines.common.problem import Problem
 from treepurify.engines.tree.table_fit import (
     FOLDS,
@@ -103,7 +103,7 @@ def fit_residual(
     problem: Problem,
     rows: Mapping[int, EncodedRows],
     margin: Array,
-    explained: Explained,
+    explained: ExplainedVariance,
     given: SourceRows,
 ) -> tuple[float, dict[Subset, Array]]:
     """Return the residual of effects fitted on few intervals, where this helps.
@@ -116,7 +116,7 @@ def fit_residual(
         The rows of the first fit on the grid of each order.
     margin : ndarray of float64, shape (n_rows, n_outputs)
         Margin of these rows.
-    explained : Explained
+    explained : ExplainedVariance
         How much of it the effects explain, and their residual.
     given : SourceRows
         Which of the given rows the rows are.
@@ -164,7 +164,7 @@ def fit_residual(
     return error, expand(tables, ridge(total, best))
 
 
-def _leading_features(problem: Problem, explained: Explained) -> list[int]:
+def _leading_features(problem: Problem, explained: ExplainedVariance) -> list[int]:
     """Return the features of the largest effects, of which there are few enough for all pairs."""
     size = {j: 0.0 for j in problem.model.used_features if problem.grid.axes[j].n_cells > 1}
     for subset, covariances in explained.covariances.items():

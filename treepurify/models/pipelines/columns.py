@@ -423,13 +423,14 @@ def _columns_made(
     _check_fitted(step)
     if library == "sklearn" and hasattr(step, "get_support"):
         return tuple(inputs[int(j)] for j in step.get_support(indices=True))
-    names = _names_out(step, inputs)
-    outputs = read_transformer(step, tuple(column.name for column in inputs))
+    inside = tuple(column.name for column in inputs)
+    names = names_out(step, getattr(step, "feature_names_in_", inside))
+    outputs = read_transformer(step, inside)
     path = f"{path} ({kind})"
     if isinstance(outputs, str):
         if names is None and count != len(inputs):
             raise _Uncounted(f"{path}: {outputs}")
-        return _unread(names or [c.name for c in inputs], inputs, f"{path}: {outputs}")
+        return _unread(names or inside, inputs, f"{path}: {outputs}")
     stage = Stage(step, path, inputs, tuple(outputs), gets_sparse)
     sources = [inputs[output.source] for output in outputs]
     names = names or [source.name for source in sources]
@@ -439,14 +440,11 @@ def _columns_made(
     )
 
 
-def _names_out(transformer: Any, inputs: Columns) -> list[str] | None:
-    """Return the names of the columns that a transformer makes; None if it has none."""
-    names = getattr(transformer, "feature_names_in_", [column.name for column in inputs])
+def names_out(transformer: Any, names: Any) -> Sequence[str] | None:
+    """Return the names of what a transformer makes of columns with names; None if it has none."""
     for given in ((names,), ()):
-        try:
+        with suppress(AttributeError, ValueError, TypeError):
             return [str(name) for name in transformer.get_feature_names_out(*given)]
-        except (AttributeError, ValueError, TypeError):
-            continue
     return None
 
 

@@ -18,6 +18,7 @@ from treepurify.models.pipelines.columns import (
     Column,
     chain_of,
     follow_steps,
+    names_out,
     raw_columns,
 )
 from treepurify.models.pipelines.compose import compose
@@ -258,11 +259,7 @@ def _names_out(pipeline: Any, n_features: int) -> Sequence[str] | None:
     steps = [step for _, step in transformers_of(pipeline)]
     names: Any = None
     for step, following in zip(steps, [*steps[1:], None], strict=False):
-        try:
-            names = step.get_feature_names_out(names)
-        except (AttributeError, ValueError, TypeError):
-            names = None
-        names = getattr(following, "feature_names_in_", names)
+        names = getattr(following, "feature_names_in_", names_out(step, names))
     return None if names is None or len(names) != n_features else [str(name) for name in names]
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from io import BytesIO
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -190,12 +189,13 @@ def state_fingerprint(value: Any) -> str:
     >>> state_fingerprint(first) == state_fingerprint(third)
     False
     """
-    written = BytesIO()
+    digest = hashlib.sha256()
+    written: Any = SimpleNamespace(write=digest.update)
     try:
         _StatePickler(written).dump(value)
     except Exception:  # noqa: BLE001 - anybody's objects, some of which cannot be copied
         return str(id(value))
-    return hashlib.sha256(written.getvalue()).hexdigest()
+    return digest.hexdigest()
 
 
 class _StatePickler(pickle.Pickler):
@@ -248,13 +248,14 @@ class FittedSteps:
         """
         with _steps_of_anybody():
             made = transform_rows(Steps(list(self.named)), X)
-        n_made = self.n_made
-        own = iter(_some_columns(made, [position for position in positions if position < n_made]))
-        inside = [self.counted[position - n_made] for position in positions if position >= n_made]
-        counted: Iterator[npt.NDArray[Any]] = iter(())
+        own = [position for position in positions if position < self.n_made]
+        found = dict(zip(own, _some_columns(made, own), strict=True))
+        inside = {p: self.counted[p - self.n_made] for p in positions if p >= self.n_made}
         if inside:
-            counted = iter(inside[0].steps.columns(made, [each.position for each in inside]))
-        return [next(own if position < n_made else counted) for position in positions]
+            steps = next(iter(inside.values())).steps
+            counted = steps.columns(made, [each.position for each in inside.values()])
+            found |= dict(zip(inside, counted, strict=True))
+        return [found[position] for position in positions]
 
 
 def _some_columns(made: Any, positions: Sequence[int]) -> list[npt.NDArray[Any]]:
