@@ -21,8 +21,6 @@ from treepurify.plots.together import together
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["finding"]
-
 
 def finding(
     audit: Audit,
@@ -129,7 +127,8 @@ def _draw_main(audit: Audit, what: Finding, scale: Any, ax: "Axes | None") -> "A
         values = table.values[:, what.output]
         words = "\u00b1 2 standard errors (rows resampled)"
         band = Band(values - half, values + half, words)
-        draw_curve(ax, layout, values, band=band, color=BEFORE, linewidth=0, label="_effect")
+        look = {"color": BEFORE, "linewidth": 0, "label": "_effect"}
+        draw_curve(ax, layout, values, band=band, look=look)
         legend_above(ax, 2)
     regular = np.array([cell for cell in what.cells if cell < layout.n_regular], dtype=np.intp)
     edges = layout.regular_edges

@@ -11,8 +11,6 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.typing import Array, Indices, Mask
 
-__all__ = ["GAP", "AxisLayout", "Range", "Scale", "lay_out_axis", "numeric_edges"]
-
 Scale = Literal["auto", "value", "rank", "log"]
 Range = tuple[float, float]
 # Stands for a cell in the place between the regular cells and the special ones.

@@ -36,8 +36,6 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["beeswarm"]
-
 _MOST_ROWS = 2000
 _BINS = 120
 _SIDE_ALPHA = 0.06

@@ -7,12 +7,6 @@ import numpy as np
 from treepurify.grids.axis import FeatureAxis
 from treepurify.typing import Array, Indices
 
-__all__ = [
-    "given_order",
-    "left_out",
-    "order_categories",
-]
-
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),

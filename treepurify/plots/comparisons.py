@@ -27,8 +27,6 @@ from treepurify.plots.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["comparison"]
-
 
 def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None) -> "Axes":
     """Draw the size of each effect in two decompositions, and the distance between the effects.

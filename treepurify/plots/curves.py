@@ -17,16 +17,6 @@ from treepurify.typing import Array, Mask
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "BAND_WORDS",
-    "Band",
-    "Series",
-    "band_of",
-    "draw_curve",
-    "draw_grouped_bars",
-    "merge_under_band",
-]
-
 # Of more steps neither the band nor the curve in it can be followed.
 MOST_CELLS = 40
 # What the band of one more training is called in a legend.
@@ -124,7 +114,7 @@ def draw_curve(
     middles: Array | None = None,
     counts: Mask | None = None,
     band: Band | None = None,
-    **look: Any,
+    look: dict[str, Any],
 ) -> None:
     """Draw values along a numeric axis: steps, or a curve through `middles`, and special cells.
 
@@ -152,7 +142,7 @@ def draw_curve(
     area = {"color": color, "alpha": _ALPHA, "linewidth": 0, "zorder": 1, "label": band.words}
     if middles is None:
         upper, lower = band.upper[:n][seen], band.lower[:n][seen]
-        ax.stairs(upper, edges, baseline=lower, fill=True, **area)  # type: ignore[arg-type]
+        ax.stairs(upper, edges, baseline=lower, fill=True, **area)
     else:
         ax.fill_between(middles, band.lower[:n], band.upper[:n], **area)
     if centres:
@@ -176,4 +166,4 @@ def draw_grouped_bars(
         if own.bounds is not None:
             ax.hlines(places, *own.bounds, color="black", linewidth=1.1, zorder=4)
     style_axes(ax)
-    name_rows(ax, names, 26)
+    name_rows(ax, names, 22)

@@ -1,6 +1,6 @@
 """Ticks, limits and name of the axis of a feature, and strips that show where its rows lie."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -24,23 +24,13 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "MARGINAL_WIDTH",
-    "add_data_strip",
-    "add_marginal_strips",
-    "data_density",
-    "has_long_labels",
-    "log_ticks",
-    "set_axis",
-]
-
 _NOTES = {"rank": "not to scale: equally wide intervals", "log": "logarithmic scale"}
 _MOST_TICKS, _MOST_LABELS = 4, 24
 # The label of a special cell needs this part of the axis.
 _PART_OF_SPECIAL = 0.1
 # Steps within a decade, and every how many decades.
 _LOG_STEPS = (((1, 2, 5), 1), ((1, 3), 1), *(((1,), every) for every in (1, 2, 3, 5, 10, 50)))
-_LONGEST_LABEL, _LONGEST_TURNED = 26, 18
+_LONGEST_LABEL, _LONGEST_TURNED = 22, 18
 _DENSITY_BINS = 60
 # As parts of the height of the axes.
 _GAP, _HEIGHT = 0.04, 0.14
@@ -82,7 +72,7 @@ def set_axis(
     ):
         if is_cut:
             at = (place, 0.0) if which == "x" else (0.0, place)
-            look = {"marker": sign[which == "y"], "markersize": 6, "color": MUTED}
+            look: dict[str, Any] = {"marker": sign[which == "y"], "markersize": 6, "color": MUTED}
             ax.plot(*at, **look, transform=ax.transAxes, clip_on=False, label="_beyond")
 
 
@@ -193,7 +183,7 @@ def _draw_density(
     """Draw the mass as areas along an axis; `is_upright` where that is the vertical one."""
     heights, bins = data_density(layout, mass)
     direction: Literal["vertical", "horizontal"] = "horizontal" if is_upright else "vertical"
-    look = {"color": DATA, "linewidth": 0}
+    look: dict[str, Any] = {"color": DATA, "linewidth": 0}
     strip.stairs(heights, bins, fill=True, orientation=direction, **look)
     scale = np.log if layout.spacing == "log" else np.asarray
     bin_width = np.diff(scale(bins[[0, -1]]))[0] / len(heights)

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from treepurify.interactions.h_statistics import HStatistics
 
-__all__ = ["h_statistics"]
-
 Of = Literal["features", "pairs", "triples"]
 Show = Literal["h_squared", "h", "strength", "purified_share"]
 

@@ -32,8 +32,6 @@ from treepurify.terms import same_digits
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["importance", "importance_size"]
-
 _CANCELLING = ("effects that cancel, together", MUTED)
 _REST = ("the rest", DATA)
 _KINDS = {1: ("main effect", MAIN), 2: ("pair", PAIR), 3: ("three or more features", HIGHER)}

@@ -11,25 +11,6 @@ from treepurify.decomposition import Decomposition
 from treepurify.links import Link
 from treepurify.typing import Array, Mask
 
-__all__ = [
-    "effect_label",
-    "ends_in_order",
-    "fold",
-    "margin_label",
-    "number_words",
-    "numbers_alike",
-    "numbers_apart",
-    "percent_words",
-    "range_words",
-    "scale_sentence",
-    "scale_words",
-    "shorten",
-    "shorten_all",
-    "signed_words",
-    "with_class_names",
-    "with_minus",
-]
-
 _SHORTEST_NAME = 8
 _LINKS_OF_CLASSES = ("softmax", "one-vs-rest")
 _CALIBRATIONS = ("sigmoid", "isotonic")
@@ -140,7 +121,7 @@ def fold(label: str, width: int, lines: int = 2) -> str:
 
 
 def numbers_alike(values: Iterable[float], digits: int = 3, *, signed: bool = False) -> list[str]:
-    """Return numbers with the same decimals, of which the largest has so many digits.
+    """Return numbers with the same decimals, of which the largest has this number of digits.
 
     Examples
     --------

@@ -14,8 +14,6 @@ from treepurify.plots.axis_layout import Range, numeric_edges
 from treepurify.rows.row_weights import exceeds, row_quantiles
 from treepurify.typing import Array, Mask
 
-__all__ = ["cells_that_count", "central_range", "shown_range"]
-
 # Effects of a smaller share of the rows are not stated, if the others have this share together.
 _LEAST_ROWS, _LEAST_TOGETHER = 0.005, 0.5
 # An end of the data that is not further beyond, in widths of the part between, stays an end.

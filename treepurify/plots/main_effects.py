@@ -53,16 +53,6 @@ from treepurify.typing import Array, Indices, Mask
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "MOST_CATEGORIES",
-    "draw_main_effect",
-    "lay_out_main_effect",
-    "main_effect",
-    "main_effect_size",
-    "means_of_rows",
-    "rows_of",
-]
-
 MOST_CATEGORIES = 20
 
 
@@ -256,11 +246,12 @@ def _draw_steps(
     ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
     middles = middle_values(axis)[: axis.n_regular] if is_smooth else None
     dashed: dict[str, Any] = {"linewidth": 1.3, "linestyle": (0, (4, 1.5)), "zorder": 2}
+    dashed |= {"color": BEFORE, "label": "before purification"}
     if before is not None:
-        draw_curve(ax, layout, before, color=BEFORE, label="before purification", **dashed)
+        draw_curve(ax, layout, before, look=dashed)
     thick = None if is_smooth else counts
     look = {"color": AFTER, "label": effect.name}
-    draw_curve(ax, layout, after, middles=middles, counts=thick, band=band, **look)
+    draw_curve(ax, layout, after, middles=middles, counts=thick, band=band, look=look)
     shown = layout.cells_with_place
     return ends_in_order(after[shown], counts[shown])
 
@@ -319,7 +310,12 @@ def _draw_bars(
         if own == 0:
             bar.set(facecolor="none", edgecolor=HATCH, hatch="////", alpha=None)
     if before is not None:
-        look = {"linestyle": "none", "marker": "|", "markersize": 9, "markeredgewidth": 2.0}
+        look: dict[str, Any] = {
+            "linestyle": "none",
+            "marker": "|",
+            "markersize": 9,
+            "markeredgewidth": 2.0,
+        }
         values = means_of_rows(before, mass, rows)
         name = "before purification"
         ax.plot(values, np.arange(len(rows)), color=BEFORE, label=name, zorder=3, **look)

@@ -27,8 +27,6 @@ from treepurify.validation.mean_differences import COVERAGE, MeanDifferences
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["mean_difference"]
-
 
 def mean_difference(
     found: GroupGap | Drift, *, output: int | str = 0, top: int = 10, ax: "Axes | None" = None
@@ -86,7 +84,7 @@ def mean_difference(
     start, end = (float(mean) for mean in differences.totals[:, position])
     reached = start + np.cumsum(values)
     starts = reached - values
-    places = np.arange(1, len(values) + 1)
+    places = np.arange(1, len(values) + 1, dtype=np.float64)
     ax = axes_or_new(ax, SIZE[0], row_height(len(values) + 2))
     low, high = draw_steps(ax, places, starts, values, ends)
     joints = np.append(start, reached)

@@ -11,8 +11,6 @@ from treepurify.plots.axis_layout import AxisLayout
 from treepurify.rows.row_weights import equal_parts
 from treepurify.typing import Array, Indices
 
-__all__ = ["MergedAxis", "in_each_cell", "merge_axis", "merged_means", "merged_sums"]
-
 
 class MergedAxis(NamedTuple):
     """An axis of merged cells, and the first of the cells that are merged into each."""

@@ -7,22 +7,18 @@ import numpy as np
 from treepurify.arguments import check_result, read_output
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import middle_values
 from treepurify.grids.grid import Subset
-from treepurify.plots.labels import numbers_alike, shorten
+from treepurify.plots.labels import number_words, shorten
 from treepurify.plots.main_effects import main_effect
 from treepurify.plots.pair_lines import pair_lines
 from treepurify.plots.style import INK, axes_or_new, legend_above
 from treepurify.plots.terms import find_tensor
 from treepurify.terms import read_features
-from treepurify.typing import Array
 from treepurify.validation.monotonicity_result import Monotonicity, MonotonicityCheck
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["monotonicity"]
 
 _WRONG = "#d55e00"
 
@@ -81,7 +77,7 @@ def monotonicity(
     >>> found = tp.check_monotonicity(model, X, {"x0": "increasing"})
     >>> ax = tp.plots.monotonicity(found, tp.purify(model, X))
     >>> " ".join(ax.get_legend().get_title().get_text().split())
-    'worst step: \N{MINUS SIGN}1.00 in all, \N{MINUS SIGN}1.00 from x0 & x1'
+    'worst step: \N{MINUS SIGN}1 in all, \N{MINUS SIGN}1 from x0 & x1'
     """
     check_result("found", found, Monotonicity, "treepurify.check_monotonicity")
     check_result("d", d, Decomposition)
@@ -98,11 +94,17 @@ def monotonicity(
     else:
         pair_lines(d, (key[0], key[1]), output=k, scale="value", ax=ax)
     axis = find_tensor(d, j, 1).axes[0]
-    if not axis.is_categorical:
-        _mark_step(ax, check)
+    if not axis.is_categorical and check.worst is not None:
+        # Rows beyond the data would make the axis wider.
+        limits = ax.get_xlim()
+        rows = check.worst.row, check.worst.neighbour
+        ends = np.clip([float(row[check.feature]) for row in rows], *limits)
+        ax.axvspan(*ends, color=_WRONG, alpha=0.25, linewidth=0, label="worst step", zorder=0)
+        ax.axvline(ends.mean(), color=_WRONG, linewidth=0.8, zorder=0)
         if len(key) == 2:
-            _draw_row(ax, d, check, key[1], axis, k)
-    total, own = numbers_alike((parts.sum(), parts.get(name, 0.0)))
+            _draw_row(ax, d, check, (j, key[1]), k)
+        ax.set_xlim(limits)
+    total, own = (number_words(size, 3) for size in (parts.sum(), parts.get(name, 0.0)))
     legend_above(ax, 2, f"worst step: {total} in all, {own} from {shorten(name, 30)}")
     return ax
 
@@ -130,58 +132,29 @@ def _breaking(d: Decomposition, check: MonotonicityCheck, names: list[str]) -> S
     return next((drawn[name] for name in names if name in drawn), (j,))
 
 
-def _mark_step(ax: "Axes", check: MonotonicityCheck) -> None:
-    """Shade the numbers between the two rows."""
-    if check.worst is None:
-        return
-    ends = [float(row[check.feature]) for row in (check.worst.row, check.worst.neighbour)]
-    # Rows beyond the data would make the axis wider.
-    limits = ax.get_xlim()
-    ends = np.clip(ends, *limits).tolist()
-    ax.axvspan(*ends, color=_WRONG, alpha=0.25, linewidth=0, label="worst step", zorder=0)
-    ax.axvline(sum(ends) / 2, color=_WRONG, linewidth=0.8, zorder=0)
-    ax.set_xlim(limits)
-
-
 def _draw_row(
-    ax: "Axes",
-    d: Decomposition,
-    check: MonotonicityCheck,
-    partner: int,
-    axis: FeatureAxis,
-    output: int,
+    ax: "Axes", d: Decomposition, check: MonotonicityCheck, pair: Subset, output: int
 ) -> None:
     """Draw the main effect and the pair with the partner as in the row of the worst step."""
     if check.worst is None:
         return
-    (j,) = read_features(check.feature, d.feature_names)
+    axis = find_tensor(d, pair[0], 1).axes[0]
     points = middle_values(axis)[: axis.n_regular]
-    values = _along(d, check, points, (j, partner), output)
-    limits = ax.get_xlim()
-    value = check.worst.row[d.feature_names[partner]]
-    shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-    ax.plot(
-        points,
-        values,
-        drawstyle="steps-mid",
-        color=INK,
-        linewidth=1.2,
-        linestyle=(0, (4, 1.5)),
-        label=f"{shorten(d.feature_names[partner], 20)} {shorten(shown, 22)} (row)",
-    )
-    ax.set_xlim(limits)
-
-
-def _along(
-    d: Decomposition, check: MonotonicityCheck, points: Array, pair: tuple[int, int], output: int
-) -> Array:
-    """Return the main effect and the pair at some points of the feature, shape (n_points,)."""
-    if check.worst is None:
-        return np.zeros(len(points))
     frame = check.worst.to_frame().iloc[[0] * len(points)].reset_index(drop=True)
     frame[check.feature] = points
     table: Any = d.contributions(frame)
     if d.n_outputs > 1:
         table = table.xs(d.output_names[output], axis=1, level="output")
     names = [d.term_name(subset) for subset in (pair[:1], tuple(sorted(pair)))]
-    return np.asarray(table[[name for name in names if name in table]].sum(axis=1))
+    partner = d.feature_names[pair[1]]
+    value = check.worst.row[partner]
+    shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+    ax.plot(
+        points,
+        table[[name for name in names if name in table]].sum(axis=1),
+        drawstyle="steps-mid",
+        color=INK,
+        linewidth=1.2,
+        linestyle=(0, (4, 1.5)),
+        label=f"{shorten(partner, 20)} {shorten(shown, 22)} (row)",
+    )

@@ -33,8 +33,6 @@ from treepurify.typing import Array, Indices
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["network"]
-
 # In points, the diameters of the largest and the smallest node and of that in the legend, and the
 # widths of edges.
 _LARGEST_NODE, _SMALLEST_NODE, _LEGEND_NODE = 24.0, 3.0, 10.0
@@ -290,7 +288,7 @@ def _draw_nodes(
 
 def _name_nodes(ax: "Axes", d: Decomposition, places: Places, reaches: Mapping[int, float]) -> None:
     """Write the names of nodes in a column on each side, and set where the figure ends."""
-    most = int(np.clip(_PART_OF_NAMES * letters_across(ax), 8, 28))
+    most = int(np.clip(0.4 * letters_across(ax), 8, 28))
     names = shorten_all([d.feature_names[j] for j in places], most)
     for name, (j, (x, y)) in zip(names, places.items(), strict=True):
         side = 1 if x > 0 else -1

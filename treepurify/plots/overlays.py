@@ -10,6 +10,7 @@ from treepurify.arguments import check_flag
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
+from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import middle_values
 from treepurify.plots.axis_layout import AxisLayout, Range, Scale, lay_out_axis
 from treepurify.plots.curves import (
@@ -51,8 +52,6 @@ from treepurify.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["overlay", "overlay_size"]
 
 # More bars cannot be told apart.
 _MOST_BARS = 60
@@ -222,6 +221,7 @@ def _draw_curves(ax: "Axes", curves: list[_Curve], scale: Scale) -> float:
     widest = max(layouts, key=lambda own: (np.ptp(own.numeric.edges), len(own.special)))
     ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
     drawn = []
+    own_layouts = iter(layouts)
     for i, curve in enumerate(curves):
         axis = curve.component.axes[0]
         pattern = DASHES[i % len(DASHES)]
@@ -230,7 +230,7 @@ def _draw_curves(ax: "Axes", curves: list[_Curve], scale: Scale) -> float:
         if axis.is_categorical:
             _draw_levels(ax, widest, curve, i)
             continue
-        layout = _along(curve, widest, shown)
+        layout = _along(axis, next(own_layouts), widest)
         values, band, middles = curve.values, curve.band, None
         if curve.is_smooth:
             middles = middle_values(axis)[: axis.n_regular]
@@ -240,7 +240,7 @@ def _draw_curves(ax: "Axes", curves: list[_Curve], scale: Scale) -> float:
             band = band_of(curve.d, curve.component, curve.output, merged)
             band = band and band.shifted(-curve.mean)
         band = band and band._replace(words="_band")
-        draw_curve(ax, layout, values, middles=middles, band=band, **look)
+        draw_curve(ax, layout, values, middles=middles, band=band, look=look)
         drawn.append((curve._replace(values=values), layout, middles))
     set_axis(ax, "x", widest, curves[0].component.axes[0].name)
     edges = np.unique(np.concatenate([layout.regular_edges for _, layout, _ in drawn]))
@@ -248,19 +248,13 @@ def _draw_curves(ax: "Axes", curves: list[_Curve], scale: Scale) -> float:
     return _distance(np.array([_on_places(*each, places) for each in drawn]))
 
 
-def _along(curve: _Curve, widest: AxisLayout, shown: Range | None) -> AxisLayout:
-    """Return the layout of a curve on the axis of the widest, special cells where that has them."""
-    axis = curve.component.axes[0]
-    scale: Scale = "value" if widest.spacing == "rank" else widest.spacing
-    shown = None if widest.spacing == "rank" else shown
-    own = lay_out_axis(
-        axis, curve.component.mass, scale=scale, is_smooth=curve.is_smooth, shown=shown
-    )
+def _along(axis: FeatureAxis, own: AxisLayout, widest: AxisLayout) -> AxisLayout:
+    """Return the layout of an axis on that of the widest, special cells where that has them."""
     special = tuple(each for each in widest.special if each[1] in axis.special_labels())
     cells = [axis.labels().index(label) for _, label in special]
     return replace(
         own,
-        edges=widest.at(own.regular_edges),
+        edges=widest.at(own.numeric.edges),
         cells=np.append(own.cells[: own.n_regular], cells).astype(np.intp),
         special=special,
     )

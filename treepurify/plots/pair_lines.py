@@ -1,7 +1,7 @@
 """The figure of a pair as lines: the effect of one feature at several values of another."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -57,8 +57,6 @@ from treepurify.typing import Array, Indices
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["line_cells", "line_names", "pair_lines"]
 
 _MOST_LINES = 5
 _SHARES = (0.1, 0.5, 0.9)
@@ -161,7 +159,7 @@ def pair_lines(
                counts[:, cell])
         for label, cell in zip(labels, cells, strict=True)
     ]  # fmt: skip
-    which = "x" if axes[0].is_categorical else "y"
+    which: Literal["x", "y"] = "x" if axes[0].is_categorical else "y"
     if axes[0].is_categorical:
         order = main_effect_of(d, features[0], axes[0], position)
         ordered = d.inputs.features[features[0]].ordered_labels
@@ -179,8 +177,9 @@ def pair_lines(
         ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
         for own, color in zip(series, MANY, strict=False):
             area = own.bounds and Band(*own.bounds, "_band")
-            look = {"counts": own.counts, "band": area, "color": color, "label": own.name}
-            draw_curve(ax, layout, own.values, middles=middles, **look)
+            options: dict[str, Any] = {"middles": middles, "counts": own.counts, "band": area}
+            look = {"color": color, "label": own.name}
+            draw_curve(ax, layout, own.values, look=look, **options)
         style_axes(ax)
         set_axis(ax, "x", layout, axes[0].name)
         name_effect(ax, effect_label(d, position))
@@ -189,13 +188,13 @@ def pair_lines(
     if has_ratios:
         add_ratio_axis(ax, d.link, which=which)
     of_what = "main effects and pair" if with_mains else "pair alone"
-    words = f"{shorten(axes[1].name, 20)} ({of_what})"
+    words = f"{shorten(axes[1].name, 22)} ({of_what})"
     words += f"; {BAND_WORDS}" if band is not None else ""
     legend_above(ax, 3, words, distance=RATIO_HEIGHT * (has_ratios and which == "x"))
     drawn = np.ix_(shown, np.array(cells))
     low, high = sorted(ends_in_order(values[drawn], counts[drawn]) or (0.0, 0.0))
-    names = shorten_all([axis.name for axis in axes], 16)
-    set_title(ax, " by ".join(names), (low, high))
+    names = shorten(f"{axes[0].name} & {axes[1].name}", 26)
+    set_title(ax, names.replace(" & ", " by "), (low, high))
     return ax
 
 

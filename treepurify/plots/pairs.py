@@ -52,8 +52,6 @@ from treepurify.typing import Array, Mask
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["LaidOutPair", "draw_pair", "lay_out_pair", "pair", "pair_size"]
-
 # Along each feature: of more cells a person sees none.
 MOST_CELLS_OF_PAIR = 30
 _MOST_VECTOR_CELLS = 400
@@ -202,7 +200,7 @@ def lay_out_pair(
     most: int = MOST_CELLS_OF_PAIR,
     like: Decomposition | None = None,
 ) -> LaidOutPair:
-    """Return what `pair` draws, and where, of at most so many categories.
+    """Return what `pair` draws, and where; `most` is the number of categories.
 
     Without an order of their own they are ordered by their main effects in the decomposition that
     this one is drawn `like`.

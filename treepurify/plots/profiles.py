@@ -36,8 +36,6 @@ from treepurify.typing import Array, Mask
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["profile"]
-
 _SURE = 1.96
 _MOST_CATEGORIES = 24
 _SPECIAL = ("other", "missing")
@@ -154,9 +152,9 @@ def profile(
         add_ratio_axis(ax, profile.link, of_sums=True)
     legend_above(ax, 3)
     means = shown.predicted[:, k]
-    ends = ends_in_order(means, cells_that_count(means, shown.share, [axis]))
+    reach = ends_in_order(means, cells_that_count(means, shown.share, [axis]))
     is_margin = profile.scale == "margin"
-    set_title(ax, f"Mean {_words(profile, k)} along {profile.feature}", ends, signed=is_margin)
+    set_title(ax, f"Mean {_words(profile, k)} along {profile.feature}", reach, signed=is_margin)
     return ax
 
 

@@ -23,14 +23,6 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "RATIO_HEIGHT",
-    "add_ratio_axis",
-    "add_response_axis",
-    "has_ratio_axis",
-    "response_words",
-]
-
 # What an effect is after the inverse of the logarithm, and what a sum of all of them is.
 _OF_EFFECTS = {"logit": "odds ratio", "log": "factor on the prediction"}
 _OF_SUMS = {"logit": "odds", "log": "prediction (geometric mean)"}

@@ -16,18 +16,6 @@ from treepurify.rows.tables import check_any_rows
 from treepurify.spread import LEVEL, one_more_training
 from treepurify.typing import Array, Mask
 
-__all__ = [
-    "LargestParts",
-    "Parts",
-    "as_table",
-    "in_each_training",
-    "is_something",
-    "largest_parts",
-    "one_row",
-    "row_effects",
-    "value_words",
-]
-
 Parts = Literal["terms", "shapley"]
 _REMAINDER = "remainder"
 _DIGITS = 4

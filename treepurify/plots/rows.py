@@ -29,8 +29,6 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_steps", "waterfall"]
-
 
 def waterfall(
     d: Decomposition,
@@ -105,7 +103,7 @@ def waterfall(
     # Two lines of a label need more space than one.
     n_lines = sum(1 + 0.3 * ("\n" in label) for label in labels)
     ax = axes_or_new(ax, SIZE[0], row_height(int(n_lines) + 1))
-    places = np.arange(n)
+    places = np.arange(n, dtype=np.float64)
     low, high = draw_steps(ax, places, starts, values, bounds)
     ax.vlines(joints[1:], places, places + 1, color=FRAME, linewidth=1, zorder=1)
     ax.plot([start], [n], marker="o", markersize=5, color=MUTED, zorder=3)

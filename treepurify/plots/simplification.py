@@ -21,8 +21,6 @@ from treepurify.plots.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["simplification"]
-
 # Losses this many times as far above the tolerance are left out of the figure.
 _MOST_TIMES = 8
 

@@ -18,44 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.transforms import Bbox
 
-__all__ = [
-    "AFTER",
-    "BEFORE",
-    "DASHES",
-    "DATA",
-    "DOWN",
-    "FRAME",
-    "HATCH",
-    "HIGHER",
-    "INK",
-    "LABEL_SIZE",
-    "MAIN",
-    "MANY",
-    "MUTED",
-    "PAIR",
-    "RANKS",
-    "ROUND_STEPS",
-    "SIGNS",
-    "SIZE",
-    "SMALL_SIZE",
-    "UP",
-    "add_rank_scale",
-    "axes_or_new",
-    "import_matplotlib",
-    "is_panel",
-    "legend_above",
-    "letters_across",
-    "name_below",
-    "name_effect",
-    "name_rows",
-    "number_ticks",
-    "ranks",
-    "row_height",
-    "set_title",
-    "style_axes",
-    "write_next_to",
-]
-
 # Red and blue stand for the sign alone, in bars as in heatmaps, and are close to the ends of their
 # scale.
 UP = "#b2182b"
@@ -91,7 +53,7 @@ _INTERVALS, _INTERVALS_OF_PANELS = 4, 3
 # About how many letters an inch has, also wide ones, and how many axes have that are a panel.
 _LETTERS, _PANEL = 10.0, 32
 # Of the letters, since names and numbers stand next to the axes.
-_PART_OF_TITLE = 0.9
+_PART_OF_TITLE, _PART_OF_NAMES = 0.9, 0.65
 
 
 def import_matplotlib(module: str) -> Any:
@@ -115,7 +77,7 @@ def axes_or_new(ax: "Axes | None", width: float = SIZE[0], height: float = SIZE[
 
 
 def row_height(n_rows: int, least: float = 2.4) -> float:
-    """Return the height in inches of a figure of so many rows with names."""
+    """Return the height in inches of a figure of rows with names."""
     return max(0.3 * n_rows + 1.2, least)
 
 
@@ -167,13 +129,13 @@ def name_effect(ax: "Axes", words: str) -> None:
 
 def name_below(ax: "Axes", words: str, note: str = "") -> None:
     """Name the x axis of effects or of shares; a `note` is what else a reader must know."""
-    width = max(letters_across(ax), 14)
+    width = max(int(1.2 * letters_across(ax)), 14)
     ax.set_xlabel("\n".join(fold(text, width, 3) for text in (words, note) if text), loc="right")
 
 
 def name_rows(ax: "Axes", names: "Iterable[str]", most: int = 34) -> None:
     """Name the rows 0, 1, ... of a figure from top to bottom."""
-    labels = shorten_all(names, min(most, max(letters_across(ax) // 2, 12)))
+    labels = shorten_all(names, min(most, int(_PART_OF_NAMES * letters_across(ax))))
     ax.set_yticks(range(len(labels)), labels)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(labels) - 0.4, -0.6)

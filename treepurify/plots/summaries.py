@@ -20,8 +20,6 @@ from treepurify.terms import same_digits
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["summary"]
-
 # In inches, the height with three rows.
 _WIDTH, _ROW_HEIGHT = 9.0, 8.0 / 3
 # Letters of the titles of panels in one row, and categories of a panel.

@@ -14,21 +14,6 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import Scale
 from treepurify.typing import Array
 
-__all__ = [
-    "Key",
-    "PairKey",
-    "check_named_results",
-    "check_scale",
-    "find_tensor",
-    "is_continuous",
-    "main_effect_along",
-    "main_effect_of",
-    "means_along",
-    "one_key",
-    "output_position",
-    "raw_effect",
-]
-
 Key = str | int | tuple[str | int, ...]
 PairKey = str | int | tuple[str | int, str | int]
 # The weight of a cell without data relative to those with data: none, unless it is alone.

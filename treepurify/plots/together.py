@@ -34,8 +34,6 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["TOGETHER_SIZE", "together"]
-
 # Width and height in inches that suit the figure.
 TOGETHER_SIZE = (8.0, 3.4)
 # Of its width.

@@ -26,8 +26,6 @@ from treepurify.validation.weak_spots import WeakSpot, WeakSpots
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["weak_spots"]
-
 _LONGEST_LINE = 36
 # How far intervals are drawn, in units of the largest excess.
 _MOST_REACH = 2.0

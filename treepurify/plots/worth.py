@@ -24,8 +24,6 @@ from treepurify.plots.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["worth"]
-
 
 def worth(worth: EffectWorth, *, top: int = 15, ax: "Axes | None" = None) -> "Axes":
     """Draw the worth of effects on held-out rows, with intervals, and their variance.
