@@ -246,7 +246,7 @@ def test_a_profile_has_the_range_of_its_means(plain, X):
     means = found.predicted[:, 0]
     ends = range_words(means[0], means[-1])
     assert np.argmin(means) in (0, len(means) - 1)
-    assert title_of(plots.profile(found)).startswith("Mean prediction along tenure: from ")
+    assert title_of(plots.profile(found)).startswith("tenure: from ")
     assert ends.split()[-1].lstrip("+") in title_of(plots.profile(found))
 
 

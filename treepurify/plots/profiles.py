@@ -154,7 +154,7 @@ def profile(
     means = shown.predicted[:, k]
     reach = ends_in_order(means, cells_that_count(means, shown.share, [axis]))
     is_margin = profile.scale == "margin"
-    set_title(ax, f"Mean {_words(profile, k)} along {profile.feature}", reach, signed=is_margin)
+    set_title(ax, profile.feature, reach, signed=is_margin)
     return ax
 
 
