@@ -9,7 +9,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
-from treepurify.call import called
+from treepurify.origin import called
 
 DATA = Path(__file__).parent / "data"
 

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from treepurify.arguments import brief, check_choice
 from treepurify.budget import DEFAULT_BUDGET
-from treepurify.call import Call
 from treepurify.certificate import Certificate
 from treepurify.collinear import CollinearEffects, find_collinear
 from treepurify.components import Component, ModelInputs, OnRows, TensorComponent
@@ -21,7 +20,7 @@ from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
 from treepurify.moments import GridRows, MeasureRows, moments_on_rows, rows_on_grids
-from treepurify.origin import Origin
+from treepurify.origin import Call, Origin
 from treepurify.progress import progress_report
 from treepurify.ranking import Ranking, rank
 from treepurify.remainder import Remainder, SumOfParts, evaluate_parts, stack_rows, used_features

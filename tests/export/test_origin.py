@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 
 import treepurify as tp
 from treepurify.export import to_sql
-from treepurify.export.origin import origin
+from treepurify.export.sql import origin
 
 
 @pytest.fixture(scope="module")

@@ -73,7 +73,7 @@ def test_blocks_of_orders_and_pairs_do_not_matter(monkeypatch):
     rows, background = rng.normal(size=(3, 19)), rng.normal(size=(4, 19))
     found = estimated(bent, rows, background)
     monkeypatch.setattr(coalitions, "_ROWS_A_BLOCK", 50)
-    monkeypatch.setattr("treepurify.shapley.permutations._STEPS_AT_ONCE", 200)
+    monkeypatch.setattr("treepurify.shapley.coalitions._STEPS_AT_ONCE", 200)
     again = estimated(bent, rows, background)
     np.testing.assert_allclose(again.values, found.values, atol=1e-13)
     np.testing.assert_allclose(again.standard_error, found.standard_error, atol=1e-13)

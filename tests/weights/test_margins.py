@@ -19,7 +19,7 @@ from treepurify.weights import (
     cell_counts,
 )
 from treepurify.weights.cell_counts import CountedRows, count_rows
-from treepurify.weights.weighting import normalised
+from treepurify.weights.distributions import normalised
 
 FEATURES = (
     FeatureSpec("a"),

@@ -7,13 +7,13 @@ from sklearn.ensemble import GradientBoostingRegressor
 import treepurify as tp
 from treepurify.rows.columns import FeatureSpec
 from treepurify.rows.table_reader import read_columns
-from treepurify.weights.held_out import (
+from treepurify.weights.latent_rows import latent_rows
+from treepurify.weights.smoothing import (
     BANDWIDTHS,
     gains_of_values,
     has_telling_values,
     smoothings,
 )
-from treepurify.weights.latent_rows import latent_rows
 
 NAMES = "amount", "age", "noise", "status"
 

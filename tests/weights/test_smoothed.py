@@ -14,16 +14,16 @@ import treepurify as tp
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.table_reader import read_columns
-from treepurify.weights.held_out import (
+from treepurify.weights.latent_rows import latent_rows, moved_copies
+from treepurify.weights.smoothing import (
     LEVEL_SHARES,
+    best_amount,
     best_bandwidths,
     best_level_shares,
     held_out_bandwidths,
     held_out_level_shares,
     smoothings,
 )
-from treepurify.weights.latent_rows import latent_rows, moved_copies
-from treepurify.weights.smoothing import best_amount
 
 BUDGET = 1 << 30
 NUMBERS = tuple(FeatureSpec(name) for name in "abcd")

@@ -10,7 +10,7 @@ import pytest
 
 import treepurify as tp
 from tests.reference.ensembles import random_ensemble
-from treepurify.weights.weighting import FittedMeasure
+from treepurify.weights.distributions import FittedMeasure
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "extending.md"
 

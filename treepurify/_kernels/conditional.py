@@ -5,7 +5,20 @@ import numpy as np
 from treepurify._kernels.combinations import next_combination
 from treepurify._kernels.compiling import kernel, part
 from treepurify._kernels.corners import add_corners, holds_cell
-from treepurify._kernels.sorted_numbers import count_below
+
+
+@part
+def count_below(numbers, bound):
+    """Return how many of some sorted numbers are below a bound."""
+    first, last = 0, len(numbers)
+    while first < last:
+        middle = (first + last) // 2
+        if numbers[middle] < bound:
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
 
 _ROWS_A_BLOCK = 512
 

@@ -11,7 +11,7 @@ from treepurify.grids.grid import Cuts, Grid, Subset
 from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.terms import term_name
 from treepurify.typing import Array, Indices
-from treepurify.weights.weighting import MassTables, normalised
+from treepurify.weights.distributions import MassTables, normalised
 
 __all__ = ["table_cuts", "table_effects", "term_mass"]
 

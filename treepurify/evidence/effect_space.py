@@ -25,7 +25,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.evidence.held_out import PredictedRows
 from treepurify.grids.grid import Subset
 from treepurify.purification.general import solve_exactly
-from treepurify.purification.solution import inverse_mass
+from treepurify.purification.pair import inverse_mass
 from treepurify.typing import Array, Indices
 
 TOLERANCE = 1e-11

@@ -9,13 +9,13 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_result, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
-from treepurify.call import Call
 from treepurify.components import evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.functions import features_read
 from treepurify.engines.tree.purify import purify
 from treepurify.errors import InvalidInputError
 from treepurify.models.parse import read_transformed
+from treepurify.origin import Call
 from treepurify.progress import progress_report
 from treepurify.rows.given_rows import given_rows
 from treepurify.rows.row_weights import read_row_weights, row_shares

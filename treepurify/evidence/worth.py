@@ -16,7 +16,7 @@ from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.evidence.held_out import PredictedRows, read_predicted
 from treepurify.evidence.losses import LossChoice
 from treepurify.evidence.resampling import draw_counts, resample
-from treepurify.fingerprints import array_fingerprint
+from treepurify.origin import array_fingerprint
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.typing import Array
 

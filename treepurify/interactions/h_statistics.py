@@ -40,7 +40,7 @@ from treepurify.rows.row_weights import read_row_weights
 from treepurify.rows.table_reader import check_known_categories
 from treepurify.typing import Array
 from treepurify.weights import Weighting, as_weighting
-from treepurify.weights.weighting import outer_product
+from treepurify.weights.distributions import outer_product
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,10 +6,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.fingerprints import array_fingerprint
 from treepurify.links import Link
 from treepurify.models.parsed import ModelSource, ParsedModel
-from treepurify.origin import ModelFacts
+from treepurify.origin import ModelFacts, array_fingerprint
 from treepurify.rows.columns import FeatureSpec, numeric_cells
 from treepurify.typing import Array, Indices
 

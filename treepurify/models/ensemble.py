@@ -10,10 +10,9 @@ import numpy.typing as npt
 from treepurify._kernels.along import add_steps_along
 from treepurify._kernels.traverse import add_leaf_values
 from treepurify.errors import UnsupportedModelError
-from treepurify.fingerprints import array_fingerprint
 from treepurify.links import Link
 from treepurify.models.parsed import ModelSource, ParsedModel
-from treepurify.origin import ModelFacts
+from treepurify.origin import ModelFacts, array_fingerprint
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Floats, Indices, Integers, Mask

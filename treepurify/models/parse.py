@@ -16,10 +16,10 @@ import numpy as np
 from treepurify.arguments import check_choice, read_names, read_path
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
+from treepurify.models.catboost_combinations import without_hidden_columns
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.families import family_module, family_of, known_models
 from treepurify.models.files import LIGHTGBM_DUMP, parse_file
-from treepurify.models.hidden_columns import without_hidden_columns
 from treepurify.models.known_labels import with_known_labels, with_known_names
 from treepurify.models.parsed import Library, ModelSource, plain_labels
 from treepurify.models.pipelines.pipeline import WhichColumns, parse_pipeline

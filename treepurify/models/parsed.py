@@ -16,9 +16,9 @@ from treepurify.links import Link
 from treepurify.models.library_child import FileRefusedError
 from treepurify.origin import ClassLabel, ModelFacts
 from treepurify.rows.columns import Columns, FeatureSpec
-from treepurify.rows.derived_columns import derived_frame
 from treepurify.rows.table_reader import read_columns
 from treepurify.rows.tables import (
+    derived_frame,
     is_sparse,
     is_table,
     one_row,

@@ -13,10 +13,10 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.purification.general import solve_exactly
 from treepurify.purification.mass_moving import solve_by_mass_moving
-from treepurify.purification.solution import ROUNDING, Solution, largest_entry, move_out
+from treepurify.purification.pair import ROUNDING, Solution, largest_entry, move_out
 from treepurify.threads import iterate_threads, one_blas_thread
 from treepurify.typing import Array
-from treepurify.weights.weighting import MassTables
+from treepurify.weights.distributions import MassTables
 
 __all__ = ["Purified", "SolveMethod", "downward_closure", "purify_effects", "refine"]
 

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.slice_sums import LIFT, add_slice_sums_twofold, set_slice_means
-from treepurify.purification.pair import solve_pair
-from treepurify.purification.solution import ROUNDING, Solution, largest_entry, move_out
+from treepurify.purification.pair import ROUNDING, Solution, largest_entry, move_out, solve_pair
 from treepurify.purification.unidentified import count_unidentified, count_weak
 from treepurify.typing import Array, Indices, Mask
 

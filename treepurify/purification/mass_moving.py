@@ -6,7 +6,7 @@ import numpy as np
 
 from treepurify.errors import ConvergenceWarning
 from treepurify.purification.general import solve_exactly
-from treepurify.purification.solution import Solution, inverse_mass, largest_entry, move_out
+from treepurify.purification.pair import Solution, inverse_mass, largest_entry, move_out
 from treepurify.typing import Array
 
 __all__ = ["solve_by_mass_moving"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid, Subset
-from treepurify.purification.solution import inverse_mass, largest_entry
+from treepurify.purification.pair import inverse_mass, largest_entry
 from treepurify.typing import Array, Integers
 
 __all__ = ["CellTable", "Purity", "SubsetPair", "measure_purity", "purity_on_rows", "subset_pairs"]

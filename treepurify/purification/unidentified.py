@@ -4,7 +4,7 @@ from itertools import accumulate, combinations
 
 import numpy as np
 
-from treepurify.purification.solution import ROUNDING, inverse_mass
+from treepurify.purification.pair import ROUNDING, inverse_mass
 from treepurify.typing import Array, Cells, Indices, Integers, Mask
 
 __all__ = [

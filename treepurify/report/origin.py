@@ -10,11 +10,10 @@ from typing import Any
 from treepurify.arguments import brief, read_path
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.fingerprints import array_fingerprint, file_fingerprint
 from treepurify.grids.axis import FeatureAxis
 from treepurify.models.families import FAMILIES, display_name
 from treepurify.moments import cells_of_columns
-from treepurify.origin import ModelFacts
+from treepurify.origin import ModelFacts, array_fingerprint, file_fingerprint
 from treepurify.plots.labels import scale_sentence, with_minus
 from treepurify.report.page import Section
 from treepurify.rows.reduction import RowStream

@@ -11,7 +11,7 @@ from math import exp
 
 import numpy as np
 
-from treepurify.rows.row_order import mixed_bits
+from treepurify.rows.row_weights import mixed_bits
 from treepurify.typing import Array, Indices
 
 __all__ = ["row_parts", "times_drawn"]

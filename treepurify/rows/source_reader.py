@@ -15,15 +15,16 @@ from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport, no_report
 from treepurify.rows.batches import Batch, Source
 from treepurify.rows.columns import Columns, FeatureSpec, TableSteps
-from treepurify.rows.derived_columns import deriving_steps, with_derived_columns
 from treepurify.rows.row_weights import RowWeights, read_weights
 from treepurify.rows.table_reader import matched_names, read_placed_columns
 from treepurify.rows.tables import (
+    deriving_steps,
     frame_or_matrix,
     read_matrix,
     table_column,
     table_names,
     to_pandas,
+    with_derived_columns,
 )
 from treepurify.typing import Array
 

@@ -11,8 +11,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.reduction import RowStream, SampledRows
-from treepurify.rows.row_order import mixed_bits
-from treepurify.rows.row_weights import RowWeights
+from treepurify.rows.row_weights import RowWeights, mixed_bits
 from treepurify.rows.source_reader import RowBatch
 from treepurify.typing import Array, Indices
 

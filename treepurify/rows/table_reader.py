@@ -15,19 +15,20 @@ from treepurify.arguments import read_numbers
 from treepurify.errors import InvalidInputError
 from treepurify.rows.category_hash import category_hash
 from treepurify.rows.columns import Columns, FeatureSpec
-from treepurify.rows.derived_columns import deriving_steps, with_derived_columns
 from treepurify.rows.missing_values import is_missing, is_missing_value, missing_kind
 from treepurify.rows.tables import (
     by_columns,
     check_any_rows,
     check_dense_size,
     check_labels,
+    deriving_steps,
     is_sparse,
     one_row,
     read_matrix,
     sparse_column,
     table_column,
     table_names,
+    with_derived_columns,
 )
 from treepurify.typing import Array
 

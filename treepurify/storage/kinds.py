@@ -18,7 +18,6 @@ import treepurify.engines.common.functions
 import treepurify.engines.common.known_values
 import treepurify.engines.legendre.components
 import treepurify.engines.partial_dependence.sampled  # noqa: F401
-from treepurify.call import Call
 from treepurify.certificate import Certificate
 from treepurify.collinear import CollinearEffects
 from treepurify.components import ModelInputs, TensorComponent
@@ -35,7 +34,7 @@ from treepurify.links import Link
 from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parsed import ModelSource
-from treepurify.origin import Edit, Identifiability, ModelFacts, Origin
+from treepurify.origin import Call, Edit, Identifiability, ModelFacts, Origin
 from treepurify.remainder import Difference, SumOfParts
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.saving import savable

@@ -2,9 +2,15 @@
 
 from treepurify.arguments import did_you_mean
 from treepurify.errors import InvalidInputError
-from treepurify.weights.distributions import Empirical, Independent, JointTable, Laplace, Uniform
+from treepurify.weights.distributions import (
+    Empirical,
+    Independent,
+    JointTable,
+    Laplace,
+    Uniform,
+    Weighting,
+)
 from treepurify.weights.smoothing import Auto, Smoothed
-from treepurify.weights.weighting import Weighting
 
 __all__ = [
     "Auto",

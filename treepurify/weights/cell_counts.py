@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from treepurify._kernels.histogram import N_COPIES, weigh_pair
+from treepurify._kernels.locate import N_COPIES, weigh_pair
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.grids.observed_range import (

@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from treepurify.budget import check_budget
 from treepurify.rows.columns import Columns
-from treepurify.rows.row_order import ordered_by_value
 from treepurify.rows.row_weights import (
     RowWeights,
     effective_rows,
     exceeds,
     first_reached,
+    ordered_by_value,
     row_shares,
 )
 from treepurify.typing import Array, Indices, Mask

@@ -15,7 +15,7 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid, encode_rows
 from treepurify.rows.columns import Columns, FeatureSpec, joined_columns
 from treepurify.typing import Array, Cells, Floats
-from treepurify.weights.weighting import Weighting
+from treepurify.weights.distributions import Weighting
 
 __all__ = [
     "MeasurePoints",

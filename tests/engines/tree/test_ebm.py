@@ -190,7 +190,7 @@ def test_it_is_compared_with_trees_on_the_bins_of_main_effects(rows, pairs):
 
 def test_an_audit_keeps_the_bins_of_each_term(rows, pairs, monkeypatch):
     d = tp.purify(pairs, rows, progress=False)
-    monkeypatch.setattr("treepurify.comparing.finest_bins.DEFAULT_BUDGET", 1)
+    monkeypatch.setattr("treepurify.comparing.compare.DEFAULT_BUDGET", 1)
     audit = tp.audit(pairs, rows, n_bootstrap=1, progress=False)
     for subset in d.components:
         assert audit.decomposition[subset].values.shape == d[subset].values.shape

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.reference.rational import rank, solve
-from treepurify.engines.tree.least_norm import least_norm
+from treepurify.engines.tree.table_fit import least_norm
 
 # Rows, cells of each of three features, sides of each, spread of the weights in powers of two.
 PROBLEMS = {

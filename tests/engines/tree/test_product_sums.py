@@ -9,7 +9,7 @@ from tests.reference.ensembles import complete_ensemble, random_ensemble
 from tests.reference.split_products import in_products, in_sides, leaf_of_rows
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.conditional import Margins
-from treepurify.engines.tree.product_sums import row_groups, sum_products
+from treepurify.engines.tree.projection import row_groups, sum_products
 from treepurify.engines.tree.split_products import splits_of, tree_products
 from treepurify.grids.grid import make_grid
 

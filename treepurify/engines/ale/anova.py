@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET
-from treepurify.call import called
 from treepurify.components import Component
 from treepurify.decomposition import Decomposition
 from treepurify.engines.ale.axes import Nodes, accumulation_axes, chosen_nodes
@@ -31,6 +30,7 @@ from treepurify.engines.common.inputs import (
     with_note,
 )
 from treepurify.grids.grid import Subset
+from treepurify.origin import called
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.remainder import Difference
 from treepurify.rows.columns import Columns

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from treepurify._kernels.categorical import renumber_levels
 from treepurify.arguments import check_choice, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
-from treepurify.call import Call, called
 from treepurify.certificate import Certificate
 from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
@@ -46,7 +45,7 @@ from treepurify.engines.common.inputs import check_order, check_order_fits, row_
 from treepurify.engines.common.known_values import KnownValues
 from treepurify.errors import ConvergenceWarning, InvalidInputError, SupportWarning
 from treepurify.grids.grid import EncodedRows, Subset
-from treepurify.origin import Identifiability
+from treepurify.origin import Call, Identifiability, called
 from treepurify.progress import progress_report
 from treepurify.remainder import Difference
 from treepurify.rows.given_rows import given_rows

@@ -30,8 +30,7 @@ from treepurify.engines.categorical.indicators import (
     spread,
 )
 from treepurify.purification.general import solve_general
-from treepurify.purification.pair import pair_solver
-from treepurify.purification.solution import Solution, inverse_mass
+from treepurify.purification.pair import Solution, inverse_mass, pair_solver
 from treepurify.typing import Array, Indices, Mask
 
 __all__ = [

@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from treepurify.call import Call
 from treepurify.certificate import STOPPED, Certificate
 from treepurify.collinear import shared_mains
 from treepurify.components import (
@@ -27,17 +26,17 @@ from treepurify.grids.grid import Subset
 from treepurify.links import Link
 from treepurify.models.parsed import ModelCheck
 from treepurify.moments import LOOKED_ROWS, MeasureRows, moments_on_rows, rows_on_grids
-from treepurify.origin import Origin, seeds_of
+from treepurify.origin import Call, Origin, seeds_of
 from treepurify.purification.cascade import Purified, refine
+from treepurify.purification.pair import largest_entry
 from treepurify.purification.purity import measure_purity
-from treepurify.purification.solution import largest_entry
 from treepurify.remainder import Difference, Remainder, SumOfParts
 from treepurify.rows.reduction import CopiedRows, RowStream
 from treepurify.spread import Spread
 from treepurify.terms import first_names, term_name
 from treepurify.threads import run_concurrently
 from treepurify.typing import Array
-from treepurify.weights.weighting import MassTables
+from treepurify.weights.distributions import MassTables
 
 __all__ = ["Result", "Subject", "finish", "largest_effect", "table_components"]
 

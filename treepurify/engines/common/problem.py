@@ -25,7 +25,7 @@ from treepurify.rows.reduction import CopiedRows, RowStream
 from treepurify.rows.source_reader import RowBatch
 from treepurify.weights import Weighting
 from treepurify.weights.cell_counts import CountedRows, RowsOnGrid
-from treepurify.weights.weighting import MassTables
+from treepurify.weights.distributions import MassTables
 
 Resolution = Literal["auto", "union", "term"]
 Counted = Mapping[int, CountedRows]

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
-from treepurify.call import called
 from treepurify.certificate import STOPPED, Certificate
 from treepurify.components import TensorComponent, values_on_rows
 from treepurify.decomposition import Decomposition
@@ -43,6 +42,7 @@ from treepurify.engines.hooker.freedom import Freedom, measure_freedom
 from treepurify.errors import FitWarning, InvalidInputError
 from treepurify.grids.axis import quantile_cuts
 from treepurify.grids.grid import Cuts, Grid, Subset, make_grid
+from treepurify.origin import called
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.purification.cascade import Purified, downward_closure, purify_effects
 from treepurify.remainder import Difference
@@ -51,8 +51,8 @@ from treepurify.rows.given_rows import given_rows
 from treepurify.rows.row_weights import RowWeights
 from treepurify.typing import Array
 from treepurify.weights import Weighting, as_weighting
+from treepurify.weights.distributions import MassTables
 from treepurify.weights.points import MeasurePoints, sample_points
-from treepurify.weights.weighting import MassTables
 
 __all__ = ["hooker_anova"]
 

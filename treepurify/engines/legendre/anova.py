@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_choice, check_flag, check_number, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
-from treepurify.call import called
 from treepurify.decomposition import Decomposition
 from treepurify.engines.legendre.axis_fitting import choose_axes
 from treepurify.engines.legendre.densities import (
@@ -36,6 +35,7 @@ from treepurify.engines.legendre.selection import (
 )
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
+from treepurify.origin import called
 from treepurify.progress import progress_report
 
 __all__ = ["legendre_anova"]

@@ -13,7 +13,7 @@ from treepurify.engines.legendre.scaling import Axis, GappedAxis, LevelAxis, leg
 from treepurify.rows.row_weights import row_quantiles
 from treepurify.saving import savable
 from treepurify.typing import Array
-from treepurify.weights.weighting import outer_product
+from treepurify.weights.distributions import outer_product
 
 __all__ = [
     "Density",

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from treepurify.call import Call
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.finish import Result, finish
 from treepurify.engines.common.inputs import with_note
@@ -40,6 +39,7 @@ from treepurify.engines.legendre.selection import Selected
 from treepurify.errors import SupportWarning
 from treepurify.grids.drawing import mass_between, quantile_nodes
 from treepurify.grids.grid import Subset
+from treepurify.origin import Call
 from treepurify.progress import ProgressReport
 from treepurify.remainder import Difference
 from treepurify.rows.columns import Columns, FeatureSpec

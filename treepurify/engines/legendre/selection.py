@@ -32,7 +32,7 @@ from treepurify.engines.legendre.scaling import Axis
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
 from treepurify.typing import Array, Indices
-from treepurify.weights.weighting import outer_product
+from treepurify.weights.distributions import outer_product
 
 __all__ = [
     "ColumnScale",

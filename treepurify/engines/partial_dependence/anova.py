@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from treepurify.arguments import brief, check_choice, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
-from treepurify.call import Call, called
 from treepurify.certificate import Certificate
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
@@ -39,9 +38,10 @@ from treepurify.grids.grid import MissingCells
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.moments import MeasureRows
+from treepurify.origin import Call, called
 from treepurify.progress import progress_report
+from treepurify.purification.pair import largest_entry
 from treepurify.purification.purity import purity_on_rows
-from treepurify.purification.solution import largest_entry
 from treepurify.rows.given_rows import given_rows
 from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.tables import check_table

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.budget import check_budget
-from treepurify.call import Call
 from treepurify.components import Component, OnRows
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.explained import ExplainedVariance, measure_explained
@@ -25,6 +24,7 @@ from treepurify.engines.partial_dependence.background import outside_support
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cells_between, mass_between, quantile_nodes
 from treepurify.grids.grid import Subset
+from treepurify.origin import Call
 from treepurify.progress import ProgressReport
 from treepurify.purification.cascade import downward_closure
 from treepurify.remainder import Difference

@@ -20,7 +20,7 @@ from treepurify.progress import ProgressReport
 from treepurify.purification.cascade import Purified, downward_closure, refine
 from treepurify.typing import Array
 from treepurify.weights import Empirical
-from treepurify.weights.weighting import MassTables
+from treepurify.weights.distributions import MassTables
 
 __all__ = ["table_terms"]
 

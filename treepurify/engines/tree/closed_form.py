@@ -28,7 +28,7 @@ from treepurify.grids.grid import Grid, Subset
 from treepurify.remainder import Difference
 from treepurify.terms import effect_title
 from treepurify.typing import Array
-from treepurify.weights.weighting import outer_product
+from treepurify.weights.distributions import outer_product
 
 __all__ = ["BoxComponent", "pure_tables", "purify_by_closed_form"]
 

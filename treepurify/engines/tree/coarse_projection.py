@@ -24,8 +24,7 @@ from treepurify.grids.grid import Cuts, MissingCells, Subset, make_grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.rows.columns import Columns
-from treepurify.rows.row_order import telling_rows
-from treepurify.rows.row_weights import row_shares
+from treepurify.rows.row_weights import row_shares, telling_rows
 from treepurify.rows.source_reader import RowBatch
 from treepurify.typing import Array
 from treepurify.weights import Weighting

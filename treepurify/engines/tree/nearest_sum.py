@@ -46,7 +46,7 @@ from treepurify.rows.row_weights import mean_square
 from treepurify.terms import term_name
 from treepurify.threads import iterate_threads
 from treepurify.typing import Array
-from treepurify.weights.weighting import MassTables
+from treepurify.weights.distributions import MassTables
 
 __all__ = [
     "FittedTables",

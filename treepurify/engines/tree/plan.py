@@ -31,7 +31,7 @@ from treepurify.rows.reduction import CopiedRows, RowStream, few_rows, rows_in_m
 from treepurify.rows.sources import check_repeats
 from treepurify.rows.stream_sample import StreamSample, sample_stream
 from treepurify.weights.cell_counts import CountedRows
-from treepurify.weights.weighting import FittedMeasure
+from treepurify.weights.distributions import FittedMeasure
 
 MEASURE_ROWS = 1 << 17
 """Most rows from which a measure is found that needs their values."""

@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_choice
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
-from treepurify.call import called
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.finish import finish
 from treepurify.engines.common.inputs import (
@@ -31,6 +30,7 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import read_transformed, refuse_derived
 from treepurify.models.pipelines.pipeline import WhichColumns
 from treepurify.models.refits import GivenRefits
+from treepurify.origin import called
 from treepurify.progress import progress_report
 from treepurify.rows.sources import check_repeats
 from treepurify.weights import Independent, Uniform, Weighting, as_weighting

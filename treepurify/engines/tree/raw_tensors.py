@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 from treepurify.arguments import brief, check_choice, read_names, read_numbers
 from treepurify.budget import DEFAULT_BUDGET
-from treepurify.call import called
 from treepurify.components import ModelInputs
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
@@ -23,12 +22,13 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Grid, Subset
 from treepurify.links import Link
+from treepurify.origin import called
 from treepurify.progress import progress_report
 from treepurify.purification.cascade import SolveMethod, downward_closure, purify_effects
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array
 from treepurify.weights import JointTable, Uniform, Weighting
-from treepurify.weights.weighting import MassTables, normalised
+from treepurify.weights.distributions import MassTables, normalised
 
 Tensors = Mapping[Subset | int, npt.ArrayLike]
 

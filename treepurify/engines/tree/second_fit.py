@@ -27,8 +27,13 @@ from treepurify.engines.tree.table_fit import (
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import CopiedRows
-from treepurify.rows.row_order import distinct_numbers, telling_numbers
-from treepurify.rows.row_weights import RowWeights, effective_rows, mean_square
+from treepurify.rows.row_weights import (
+    RowWeights,
+    distinct_numbers,
+    effective_rows,
+    mean_square,
+    telling_numbers,
+)
 from treepurify.typing import Array, Indices, Integers
 
 __all__ = ["SourceRows", "fit_residual", "source_rows"]
