@@ -16,21 +16,6 @@ import numpy.typing as npt
 from treepurify.errors import InvalidInputError
 from treepurify.typing import Array
 
-__all__ = [
-    "brief",
-    "check_choice",
-    "check_flag",
-    "check_flag_or",
-    "check_number",
-    "check_result",
-    "check_whole",
-    "did_you_mean",
-    "read_names",
-    "read_numbers",
-    "read_output",
-    "read_path",
-]
-
 _MOST_WHOLE = np.iinfo(np.int64).max
 _LONGEST_WORDS = 80
 # What arrays contain that are no real numbers, by the letter that NumPy has for it.

@@ -5,8 +5,6 @@ from decimal import Decimal
 from treepurify.arguments import brief, check_number
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 
-__all__ = ["DEFAULT_BUDGET", "check_budget", "check_memory_budget", "rounded_count"]
-
 DEFAULT_BUDGET = 2 << 30
 """Bytes that the tables of one decomposition may take unless the caller says otherwise."""
 

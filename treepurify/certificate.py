@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from treepurify.html_summary import html_summary
 from treepurify.terms import first_names
 
-__all__ = ["STOPPED", "Certificate"]
-
 STOPPED = "A solver stopped before it reached its tolerance."
 """A sentence of the note."""
 

@@ -16,15 +16,6 @@ from treepurify.rows.row_weights import equal_parts
 from treepurify.terms import listed_names, term_name
 from treepurify.typing import Array, Indices
 
-__all__ = [
-    "LEAST_SHARE",
-    "MOST_OF_IT",
-    "CollinearEffects",
-    "find_collinear",
-    "shared_mains",
-    "shared_pairs",
-]
-
 LEAST_SHARE = 0.01
 """Of the model's variance: smaller effects do not mislead anybody."""
 MOST_OF_IT = 0.9

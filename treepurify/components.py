@@ -29,27 +29,6 @@ from treepurify.typing import Array, Indices
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "CellFunction",
-    "Component",
-    "Drawable",
-    "Estimated",
-    "ModelInputs",
-    "OnRows",
-    "TensorComponent",
-    "evaluate_each",
-    "for_display",
-    "is_cell_function",
-    "is_drawable",
-    "is_estimated",
-    "locate_cells",
-    "locate_on_grid",
-    "tabulate",
-    "values_on_cells",
-    "values_on_rows",
-    "with_finer_mains",
-]
-
 # Number of rows whose positions in a table stay in the cache of a core.
 _ROWS_PER_BLOCK = 1 << 13
 # Of sparse rows so much is dense at a time.

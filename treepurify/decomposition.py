@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
     File = str | Path | None
 
-__all__ = ["Absorb", "Decomposition", "Key", "Scale"]
-
 # Where what a method does is found. These modules read decompositions, so that they are imported
 # when a method is first called: every import of the package points one way.
 _DONE_BY = {

@@ -24,19 +24,6 @@ from treepurify.verdict import notes, shares_words
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "AxisCells",
-    "contributions_table",
-    "effect_rows",
-    "frame_of",
-    "importance_table",
-    "locate_each_cell",
-    "opening_words",
-    "orthogonality_table",
-    "shown_lines",
-    "text_summary",
-]
-
 # Lines that are shown, of which some are pairs: people ask which interactions there are.
 _LEAST_PAIRS = 3
 # These measures are those of rows, which are counted.

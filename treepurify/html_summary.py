@@ -9,8 +9,6 @@ from treepurify.terms import in_digits
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["html_summary"]
-
 _MOST_ROWS = 20
 
 

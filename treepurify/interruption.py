@@ -4,8 +4,6 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
-__all__ = ["EXIT_CODE", "end_quietly_as_command"]
-
 EXIT_CODE = 130
 """What shells report for a program that Ctrl-C ended."""
 

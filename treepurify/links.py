@@ -9,8 +9,6 @@ import numpy as np
 from treepurify.errors import InvalidInputError
 from treepurify.typing import Array
 
-__all__ = ["Link", "LinkName"]
-
 LinkName = Literal[
     "identity",
     "logit",

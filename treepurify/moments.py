@@ -22,21 +22,6 @@ from treepurify.rows.stream_sample import sample_stream
 from treepurify.threads import map_threads
 from treepurify.typing import Array
 
-__all__ = [
-    "GRID_SEED",
-    "LOOKED_ROWS",
-    "Codes",
-    "GridRows",
-    "MeasureRows",
-    "MomentState",
-    "PartMoments",
-    "cells_of_columns",
-    "moments_of_parts",
-    "moments_on_rows",
-    "rows_on_grids",
-    "weights_in_cells",
-]
-
 MeasureRows = Mapping[int, EncodedRows] | RowStream
 """Rows that are a measure: on the grid of each order, or in batches that are read again."""
 Codes = npt.NDArray[Any]

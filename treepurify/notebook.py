@@ -11,8 +11,6 @@ from treepurify.ranking import Line
 from treepurify.typing import Array
 from treepurify.verdict import notes, shares_words
 
-__all__ = ["notebook_summary"]
-
 _MOST_ROWS, _LEAST_PAIRS = 15, 3
 # Pixels of a small picture and of the bar of a size.
 _WIDTH, _HEIGHT, _BAR = 120, 34, 70

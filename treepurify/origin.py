@@ -15,19 +15,6 @@ import numpy.typing as npt
 
 from treepurify.frozen import FrozenMapping
 
-__all__ = [
-    "Call",
-    "ClassLabel",
-    "Edit",
-    "Identifiability",
-    "ModelFacts",
-    "Origin",
-    "array_fingerprint",
-    "called",
-    "file_fingerprint",
-    "seeds_of",
-]
-
 _UNWRITTEN = "..."
 # Beyond these an argument is data, which the line leaves out.
 _MOST_ENTRIES = 64

@@ -43,8 +43,6 @@ from treepurify.validation.weak_spots import weak_spots
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["run_job", "warmup"]
-
 # Fewer rows are counted and located without a kernel.
 _MANY_ROWS = 30_000
 _SECONDS_TO_LOOK = 0.2

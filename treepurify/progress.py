@@ -15,14 +15,6 @@ from numba.core import event
 
 from treepurify.arguments import check_flag
 
-__all__ = [
-    "ProgressReport",
-    "effect_progress",
-    "no_report",
-    "progress_report",
-    "row_progress",
-]
-
 ProgressReport = Callable[[str, int, int], None]
 
 _QUIET_SECONDS = 1.0

@@ -10,8 +10,6 @@ from treepurify.collinear import CollinearEffects
 from treepurify.grids.grid import Subset
 from treepurify.typing import Array
 
-__all__ = ["OFFSETS", "Line", "Ranking", "rank"]
-
 OFFSETS = "offsets other effects"
 """What a negative share means: where the effect raises the prediction, others lower it by more."""
 

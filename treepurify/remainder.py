@@ -12,16 +12,6 @@ from treepurify.grids.grid import Subset
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array
 
-__all__ = [
-    "Difference",
-    "Function",
-    "Remainder",
-    "SumOfParts",
-    "evaluate_parts",
-    "stack_rows",
-    "used_features",
-]
-
 
 class Function(Protocol):
     """What a remainder needs of the function that was decomposed."""

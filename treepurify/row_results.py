@@ -17,16 +17,6 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "INDICES",
-    "Estimate",
-    "Groups",
-    "InteractionIndex",
-    "ShapleyInteractions",
-    "ShapleyValues",
-    "Verification",
-]
-
 Estimate = Literal["permutations"]
 Groups = Literal["raw"]
 InteractionIndex = Literal["SII", "k-SII", "STII", "FSII"]

@@ -40,8 +40,6 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["contributions", "predictions", "share_explained", "split_evenly"]
-
 _NOTHING_TO_WRITE = "there are no rows, so there are no values to write; pass rows"
 _SUFFIXES = (".parquet", ".pq")
 _ROWS_AT_A_TIME = 1 << 16

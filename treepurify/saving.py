@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 
 from treepurify.errors import InvalidInputError, TreepurifyError
 
-__all__ = ["MissingFunction", "SavedKind", "kind_named", "kind_of", "savable"]
-
 Class = TypeVar("Class", bound=type)
 
 

@@ -18,8 +18,6 @@ from treepurify.typing import Array, Mask
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LEVEL", "Spread", "one_more_training"]
-
 # The rate of bands and intervals unless the caller says otherwise.
 LEVEL = 0.9
 # An effect has a clear sign if its bands exclude zero for this part of the distribution. With few

@@ -10,18 +10,6 @@ import numpy as np
 from treepurify.arguments import brief
 from treepurify.errors import UnknownComponentError
 
-__all__ = [
-    "effect_title",
-    "first_names",
-    "in_digits",
-    "in_groups",
-    "listed_names",
-    "named_features",
-    "read_features",
-    "same_digits",
-    "term_name",
-]
-
 _JOINT = " & "
 # Quoted names, or what stands between joints.
 _PARTS = re.compile(r'"((?:[^"\\]|\\.)*)"(?: & |$)|(.*?)(?: & |$)')

@@ -9,17 +9,6 @@ from typing import TypeVar
 
 from treepurify.typing import Array
 
-__all__ = [
-    "RESULTS_AHEAD",
-    "available_threads",
-    "even_length",
-    "iterate_threads",
-    "map_arrays",
-    "map_threads",
-    "one_blas_thread",
-    "run_concurrently",
-]
-
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 _Other = TypeVar("_Other")

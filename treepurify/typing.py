@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "Cells", "Floats", "Indices", "Integers", "Mask"]
-
 Array = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.floating[Any]]

@@ -19,16 +19,6 @@ from treepurify.spread import LEVEL
 from treepurify.terms import first_names, in_groups, listed_names
 from treepurify.typing import Array
 
-__all__ = [
-    "Verdict",
-    "explained_in_words",
-    "explained_words",
-    "measure_words",
-    "notes",
-    "shares_words",
-    "verdict",
-]
-
 # Below this share of the variance a report without its remainder is another model.
 _NEARLY_ALL = 0.95
 _MOST_NAMED = 4

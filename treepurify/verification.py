@@ -19,8 +19,6 @@ from treepurify.rows.table_reader import matched_names
 from treepurify.rows.tables import check_any_rows
 from treepurify.typing import Array
 
-__all__ = ["verify"]
-
 
 def verify(decomposition: Decomposition, model: Any, X: Any) -> Verification:
     """Compare the sum of the components with the model on every row; see `Decomposition.verify`."""

@@ -11,7 +11,7 @@ from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.links import Link
 from treepurify.models import families
 from treepurify.models.additive_tables import AdditiveTables, TableTerm
-from treepurify.models.ensemble import ModelSource
+from treepurify.models.parsed import ModelSource
 from treepurify.rows.columns import FeatureSpec
 
 

@@ -5,7 +5,8 @@ import numpy as np
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Grid
 from treepurify.links import Link
-from treepurify.models.ensemble import ModelSource, TreeEnsemble
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.parsed import ModelSource
 from treepurify.rows.columns import FeatureSpec
 
 CUTS = np.array([-1.0, 0.25, 1.5])

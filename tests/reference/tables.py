@@ -6,7 +6,7 @@ import numpy as np
 
 from treepurify.links import Link
 from treepurify.models.additive_tables import AdditiveTables, TableTerm
-from treepurify.models.ensemble import ModelSource
+from treepurify.models.parsed import ModelSource
 from treepurify.rows.columns import FeatureSpec
 
 

@@ -362,7 +362,7 @@ def test_auto_says_what_it_took():
     assert set(facts["bandwidths"]) == {"x0", "x1", "x3"}
     assert facts["bandwidths"]["x0"] < facts["bandwidths"]["x3"]
     assert d.measure == "smoothed rows"
-    assert "(smoothed)" in str(d)
+    assert "Smoothed by the amount" in str(d)
     assert "(fixed seed)" in d.certificate.note
     same = tp.purify(model, X, weights="auto")
     np.testing.assert_array_equal(same["x0"].values, d["x0"].values)

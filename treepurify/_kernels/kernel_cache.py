@@ -34,8 +34,6 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
-__all__ = ["KernelCache"]
-
 _PACKAGE_FOLDER = Path(__file__).parent / "__pycache__"
 _DIGEST_BYTES = 32
 

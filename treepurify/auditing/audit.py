@@ -36,8 +36,6 @@ from treepurify.threads import iterate_threads, one_blas_thread
 from treepurify.typing import Array, Indices
 from treepurify.weights import Weighting, as_weighting
 
-__all__ = ["audit"]
-
 _OTHER_MEASURES = ("laplace", "uniform", "independent")
 # Draws of the rows that are purified side by side if both fit the memory budget, each with about
 # three times the tables of its effects.

@@ -48,8 +48,6 @@ from treepurify.rows.columns import ZERO_THRESHOLD, FeatureSpec
 from treepurify.storage import load, write_atomically
 from treepurify.terms import in_digits
 
-__all__ = ["app"]
-
 _MOST_NAMES = 12
 # Rows of the table of effects: 5 MB of text, which people open.
 _MOST_CELLS = 50_000

@@ -8,8 +8,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["in_options", "note", "print_facts", "print_table"]
-
 # name="value" or name=value, as messages advise arguments of Python.
 _ARGUMENT = re.compile(r"""\b([a-z_]+)=(?:"([^"]*)"|'([^']*)'|([\w.]*\w))""")
 

@@ -17,8 +17,6 @@ from treepurify.storage import load
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Rows", "is_saved", "read_rows"]
-
 # What stands for a missing value in a CSV file, unless the model knows it as a category.
 _MISSING = (
     "", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A", "#NA",

@@ -11,14 +11,6 @@ from treepurify.grids.grid import Subset
 from treepurify.origin import Origin
 from treepurify.typing import Array
 
-__all__ = [
-    "BEFORE_AND_AFTER",
-    "apparent_values",
-    "as_trained",
-    "model_variance",
-    "own_distribution",
-]
-
 BEFORE_AND_AFTER = ("as trained", "purified")
 """What a model before and after purification is called in a comparison."""
 _STORED = "effects as the model stores them, centred "

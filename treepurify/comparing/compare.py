@@ -31,13 +31,6 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "SIGN_THRESHOLD",
-    "compare",
-    "has_finer_mains",
-    "on_finest_bins",
-]
-
 _TABLES = 7
 _NOTE = "Its effects were purified again on the bins of its main effects for this comparison."
 _TOO_LARGE = (

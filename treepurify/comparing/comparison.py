@@ -14,8 +14,6 @@ from treepurify.origin import Identifiability
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Comparison", "comparison_sentences", "relative_words", "rounding_errors"]
-
 # Below this the effects agree to more digits than a figure shows.
 _SAME = 1e-6
 # Share of the largest effect, and of the intercept, by which equal effects may differ.

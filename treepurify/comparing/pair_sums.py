@@ -23,8 +23,6 @@ from treepurify.rows.tables import check_any_rows
 from treepurify.threads import one_blas_thread
 from treepurify.typing import Array
 
-__all__ = ["ComponentSums", "SideSums", "opposed", "row_sums", "side_sums"]
-
 _Sums = tuple[int, float, Array, CategoryLevels]
 
 

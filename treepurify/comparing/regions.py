@@ -7,8 +7,6 @@ import numpy as np
 from treepurify.grids.axis import FeatureAxis
 from treepurify.typing import Array, Mask
 
-__all__ = ["cells_in_words", "runs_of_cells"]
-
 _MOST_CATEGORIES = 6
 
 

@@ -22,16 +22,6 @@ from treepurify.remainder import Difference, SumOfParts
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.typing import Array, Indices
 
-__all__ = [
-    "AlignedTerm",
-    "BothSides",
-    "check_sides",
-    "need_rows",
-    "same_axis",
-    "side_by_side",
-    "sides_on_rows",
-]
-
 _Located = dict[tuple[int, int], Indices]
 
 

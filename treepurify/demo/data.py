@@ -13,8 +13,6 @@ from treepurify.arguments import check_choice
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DATASETS", "DemoData", "load_demo_data"]
-
 Task = Literal["regression", "classification"]
 
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from treepurify.demo.data import DemoData
 
-__all__ = ["DemoModel", "train_demo_model"]
-
 _SEED = 0
 _FOLDS = 5
 

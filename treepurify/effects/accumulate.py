@@ -20,15 +20,6 @@ from treepurify.models.parse import Model
 from treepurify.threads import map_arrays
 from treepurify.typing import Array, Indices, Integers
 
-__all__ = [
-    "DifferenceTables",
-    "accumulate",
-    "difference_tables",
-    "ensemble_cuts",
-    "model_cuts",
-    "table_sizes",
-]
-
 # Boxes whose corners are added at a time: memory does not grow with the number of leaves.
 _AT_A_TIME = 1 << 16
 

@@ -18,14 +18,6 @@ from treepurify.typing import Array, Cells, Indices, Integers
 from treepurify.weights import Weighting
 from treepurify.weights.cell_counts import RowsOnGrid
 
-__all__ = [
-    "Margins",
-    "conditional_tensors",
-    "feature_margins",
-    "occurring_subsets",
-    "subset_keys",
-]
-
 # Choices of features that are made at a time.
 _CHOICES_AT_A_TIME = 1 << 18
 

@@ -25,8 +25,6 @@ from treepurify.grids.grid import Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.typing import Array, Cells, Indices, Integers
 
-__all__ = ["LeafBoxes", "Runs", "first_cells_right", "leaf_boxes", "members_of"]
-
 # Entries and runs that are found at a time, in addition to those of one leaf.
 _SPARE_ENTRIES = 1 << 16
 

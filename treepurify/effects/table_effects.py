@@ -13,8 +13,6 @@ from treepurify.terms import term_name
 from treepurify.typing import Array, Indices
 from treepurify.weights.distributions import MassTables, normalised
 
-__all__ = ["table_cuts", "table_effects", "term_mass"]
-
 
 def table_cuts(model: AdditiveTables, least_order: int = 1) -> Cuts:
     """Return the union of each feature's cuts over the terms of at least `least_order` features.

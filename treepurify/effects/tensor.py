@@ -6,8 +6,6 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.typing import Array
 
-__all__ = ["EffectTensor", "EffectTensors"]
-
 
 class EffectTensor(NamedTuple):
     """Effect of one subset of features in every cell of its axes.

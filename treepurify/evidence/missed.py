@@ -23,8 +23,6 @@ from treepurify.typing import Array, Indices
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["missed_effects"]
-
 # Groups of neighbouring cells of about equal mass: of a feature alone, and in pairs.
 _GROUPS = {1: 32, 2: 8}
 _PARTS = 3

@@ -17,8 +17,6 @@ from treepurify.rows.tables import check_table, frame_or_matrix, is_sparse, tabl
 from treepurify.threads import iterate_threads
 from treepurify.typing import Array, Indices
 
-__all__ = ["How", "refit"]
-
 How = Literal["bootstrap", "folds", "seeds"]
 
 _MOST_SEED = 2**31 - 1

@@ -22,8 +22,6 @@ from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.tables import take_rows
 from treepurify.weights import Weighting
 
-__all__ = ["with_sampling_error"]
-
 _HALVES = 2
 _LEAST_ROWS = 4
 

@@ -18,8 +18,6 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.terms import read_features
 from treepurify.typing import Array
 
-__all__ = ["SmoothingMethod", "smooth_effect", "smoother_of_degrees"]
-
 SmoothingMethod = Literal["degrees", "monotone", "increasing", "decreasing"]
 
 _DEGREES = 6.0

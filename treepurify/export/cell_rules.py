@@ -15,15 +15,6 @@ from treepurify.rows.columns import ZERO_THRESHOLD, FeatureSpec
 from treepurify.rows.table_reader import label_text
 from treepurify.typing import Array, Indices
 
-__all__ = [
-    "NO_CELL",
-    "CellRule",
-    "IntervalRule",
-    "LabelRule",
-    "Lookup",
-    "read_lookups",
-]
-
 NO_CELL = -1
 """Where a decomposition has no cell for a value, and so no answer."""
 

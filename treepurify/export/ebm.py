@@ -17,8 +17,6 @@ from treepurify.rows.table_reader import label_text
 from treepurify.terms import listed_names, term_name
 from treepurify.typing import Array, Indices
 
-__all__ = ["to_ebm"]
-
 _LINKS = {"identity": "identity", "logit": "logit", "log": "log", "softmax": "mlogit"}
 
 

@@ -13,14 +13,6 @@ from treepurify.links import Link
 from treepurify.remainder import Remainder, SumOfParts
 from treepurify.typing import Array
 
-__all__ = [
-    "OnRemainder",
-    "Scale",
-    "check_link",
-    "check_tables",
-    "leave_out_remainder",
-]
-
 # The sums of a purification are right to less, relative to the margins.
 _ROUNDING = 1e-12
 OnRemainder = Literal["refuse", "drop"]

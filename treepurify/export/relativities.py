@@ -15,8 +15,6 @@ from treepurify.rows.row_weights import heaviest
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["to_relativities"]
-
 
 def to_relativities(d: Decomposition, *, remainder: OnRemainder = "refuse") -> "pd.DataFrame":
     """Return a decomposition with a log link as a table of factors.

@@ -9,8 +9,6 @@ from treepurify.arguments import check_result, read_output
 from treepurify.errors import MissingDependencyError
 from treepurify.row_results import ShapleyValues
 
-__all__ = ["to_shap"]
-
 
 def to_shap(values: ShapleyValues, *, output: int | None = None) -> Any:
     """Return Shapley values as a ``shap.Explanation``, so that shap can draw them.

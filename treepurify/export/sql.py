@@ -23,11 +23,6 @@ from treepurify.export.left_out import OnRemainder, Scale, check_link, leave_out
 from treepurify.origin import ModelFacts
 from treepurify.typing import Array
 
-__all__ = [
-    "origin",
-    "to_sql",
-]
-
 _MOST_LISTED = 50
 
 

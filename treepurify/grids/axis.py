@@ -14,8 +14,6 @@ from treepurify.rows.columns import ZERO_THRESHOLD
 from treepurify.rows.row_weights import RowWeights, row_quantiles
 from treepurify.typing import Array, Indices
 
-__all__ = ["CENTRAL_ENDS", "FeatureAxis", "central_values", "group_neighbours", "quantile_cuts"]
-
 # Shares of the rows below the central values, and up to their end.
 CENTRAL_ENDS = (0.005, 0.995)
 # Values of a column that say where its ends are.

@@ -9,8 +9,6 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.typing import Array
 
-__all__ = ["cell_values", "cells_between", "mass_between", "middle_values", "quantile_nodes"]
-
 Nodes = Sequence[Array | None]
 
 # Cells along an axis in addition to the nodes, for one feature and for several.

@@ -15,18 +15,6 @@ from treepurify.rows.row_weights import row_shares
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Mask
 
-__all__ = [
-    "EncodedRows",
-    "Grid",
-    "MissingCells",
-    "Subset",
-    "code_type",
-    "encode_rows",
-    "make_grid",
-    "mean_over_cells",
-    "place_rows",
-]
-
 Subset = tuple[int, ...]
 MissingCells = Literal["auto", "always"]
 Cuts = tuple[Array | None, ...]

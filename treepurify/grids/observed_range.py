@@ -11,8 +11,6 @@ from treepurify.rows.source_reader import CategoryLevels, RowBatch, joined_level
 from treepurify.rows.table_reader import unknown_categories
 from treepurify.typing import Array, Indices, Mask
 
-__all__ = ["ObservedRange", "bounded_grid", "encode_batch", "kept_cells", "narrowed_grid"]
-
 
 @dataclass(eq=False)
 class ObservedRange:

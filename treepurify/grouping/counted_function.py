@@ -16,8 +16,6 @@ from treepurify.models.parse import Model
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array
 
-__all__ = ["CountedFunction", "as_function"]
-
 # Terms that a function without known structure is taken to add up.
 _TERMS = 1000
 _REPEATED_ROWS = 64

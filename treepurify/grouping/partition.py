@@ -27,8 +27,6 @@ from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.given_rows import FEW_SAMPLED_ROWS, given_rows
 from treepurify.typing import Array
 
-__all__ = ["shapley_sets"]
-
 Value = Literal["marginal", "mean", "baseline", "conditional"]
 Method = Literal["auto", "recursive", "index"]
 

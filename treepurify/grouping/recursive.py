@@ -10,8 +10,6 @@ from treepurify.grouping.counted_function import CountedFunction
 from treepurify.grouping.value_functions import ValueFunction
 from treepurify.typing import Array
 
-__all__ = ["Grouping", "GroupingTest", "group_recursively", "mixing_test", "value_test"]
-
 
 @dataclass(frozen=True, eq=False)
 class _Outcome:

@@ -18,8 +18,6 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Sampling", "ShapleySets", "read_groups"]
-
 _GROUPS = 'groups must be a list of groups of features, such as [["age", "hours"], [2]]'
 
 

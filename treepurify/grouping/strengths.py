@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-__all__ = ["InteractionStrengths", "Merge", "connected_groups"]
-
-
 @dataclass(frozen=True)
 class Merge:
     """Two groups that become one as the threshold falls.

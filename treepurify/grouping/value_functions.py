@@ -13,15 +13,6 @@ from treepurify.grouping.strengths import connected_groups
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.typing import Array, Mask
 
-__all__ = [
-    "GaussianValue",
-    "ReferenceValue",
-    "ValueFunction",
-    "dependent_pairs",
-    "gaussian_value",
-    "reference_value",
-]
-
 _ROWS_AT_ONCE = 1 << 16
 
 

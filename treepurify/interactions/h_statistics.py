@@ -45,8 +45,6 @@ from treepurify.weights.distributions import outer_product
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["HStatistics", "Interaction", "h_statistics"]
-
 _ROWS_OF_A_FUNCTION = 500
 # Below this share of the model's variance a denominator is too small to divide by.
 _SMALL_SHARE = 0.01

@@ -43,8 +43,6 @@ from treepurify.threads import map_threads
 from treepurify.typing import Array
 from treepurify.weights import Empirical, Weighting
 
-__all__ = ["HEffects", "HProblem", "called_effects", "compared_with_library", "parsed_effects"]
-
 _Moments = dict[Subset, tuple[Array, Array]]
 _CALLED_ROWS_A_BLOCK = 128
 # Effects below this part of the largest margin are rounding.

@@ -20,8 +20,6 @@ from treepurify.progress import progress_report
 from treepurify.rows.given_rows import given_rows
 from treepurify.weights import Weighting, as_weighting
 
-__all__ = ["indices_of_effects", "interaction_indices"]
-
 
 def interaction_indices(
     model: Any,

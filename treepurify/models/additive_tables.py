@@ -12,8 +12,6 @@ from treepurify.origin import ModelFacts, array_fingerprint
 from treepurify.rows.columns import FeatureSpec, numeric_cells
 from treepurify.typing import Array, Indices
 
-__all__ = ["AdditiveTables", "TableTerm"]
-
 
 @dataclass(frozen=True, eq=False)
 class TableTerm:

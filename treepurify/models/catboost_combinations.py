@@ -29,14 +29,6 @@ from treepurify.rows.table_reader import hashed_labels, read_placed_columns
 from treepurify.rows.tables import row_count, table_column, table_names
 from treepurify.typing import Array, Indices, Mask
 
-__all__ = [
-    "CodedCombination",
-    "CombinationColumns",
-    "coded_combinations",
-    "combination_columns",
-    "with_raw_columns",
-]
-
 
 def without_hidden_columns(model: TreeEnsemble) -> TreeEnsemble:
     """Leave out raw columns that only derived ones are made of; tables may have them.

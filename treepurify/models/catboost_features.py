@@ -29,8 +29,6 @@ from treepurify.rows.category_hash import unnamed_label
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array, Integers, Mask
 
-__all__ = ["TRAIN_WITHOUT_TEXTS", "FeatureTable", "node_tests", "read_features", "read_split"]
-
 TRAIN_WITHOUT_TEXTS = "Encode texts and embeddings as numbers before training."
 _MISSING_GOES_RIGHT = {"AsIs": False, "AsFalse": False, "AsTrue": True}
 _LARGEST_HASH = 2**31

@@ -13,8 +13,6 @@ from treepurify.models.library_child import call_in_child
 from treepurify.rows.tables import frame_or_matrix, is_table
 from treepurify.typing import Array
 
-__all__ = ["cbm_as_json", "export_json", "file_margin", "load_file", "raw_margin"]
-
 
 def export_json(model: Any) -> str:
     """Return the JSON of a trained model.

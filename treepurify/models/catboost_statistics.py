@@ -18,17 +18,6 @@ import numpy.typing as npt
 from treepurify.errors import UnsupportedModelError
 from treepurify.typing import Array, Indices, Mask
 
-__all__ = [
-    "CategoryStatistic",
-    "Combination",
-    "Hashes",
-    "Singles",
-    "damaged",
-    "find_hashes",
-    "read_statistic",
-    "with_part",
-]
-
 Hashes = npt.NDArray[np.uint64]
 Singles = npt.NDArray[np.float32]
 

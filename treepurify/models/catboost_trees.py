@@ -11,8 +11,6 @@ from treepurify.errors import UnsupportedModelError
 from treepurify.models.ensemble import LEAF
 from treepurify.typing import Array, Indices, Integers, Mask
 
-__all__ = ["NodeTable", "Split", "nested_nodes", "oblivious_nodes"]
-
 # CatBoost grows 16; the work at a node grows with the tests above it.
 _MOST_LEVELS = 256
 # Directions that a node's ancestors leave open.

@@ -19,16 +19,13 @@ import numpy as np
 from treepurify.errors import InvalidInputError, TreepurifyError, UnsupportedModelError
 from treepurify.links import Link, LinkName
 from treepurify.models.additive_tables import AdditiveTables, TableTerm
-from treepurify.models.ensemble import ModelSource
 from treepurify.models.files import ModelFile
 from treepurify.models.json_text import DAMAGE
 from treepurify.models.limits import check_cells
-from treepurify.models.parsed import plain_labels
+from treepurify.models.parsed import ModelSource, plain_labels
 from treepurify.models.plain_functions import explain_predictions
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array, Indices
-
-__all__ = ["load_file", "parse", "parse_document", "parse_file", "raw_margin"]
 
 _LINKS: dict[str, LinkName] = {
     "identity": "identity",

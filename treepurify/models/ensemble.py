@@ -17,8 +17,6 @@ from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Floats, Indices, Integers, Mask
 
-__all__ = ["ModelSource", "TreeEnsemble", "without_missing_codes"]
-
 LEAF = -1
 NUMERIC_NODE = -1
 VECTOR_LEAF = -1

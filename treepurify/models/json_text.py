@@ -6,8 +6,6 @@ from typing import Any
 
 from treepurify.errors import InvalidInputError
 
-__all__ = ["DAMAGE", "read_json"]
-
 # What looking things up in a document raises where they are missing or of another type.
 DAMAGE = (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError)
 

@@ -17,8 +17,6 @@ from typing import Any
 
 from treepurify.errors import InvalidInputError, TreepurifyError, UnsupportedModelError
 
-__all__ = ["FileRefusedError", "call_in_child", "main"]
-
 _REFUSED, _UNSUPPORTED = 3, 4
 # What the child may take beyond its imports, for each MiB of file and rows, and at least once.
 _SECONDS = 2.0

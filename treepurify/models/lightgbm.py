@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, MemoryBudgetError, UnsupportedModelError
 from treepurify.links import Link
-from treepurify.models.ensemble import LEAF, NUMERIC_NODE, ModelSource, TreeEnsemble
+from treepurify.models.ensemble import LEAF, NUMERIC_NODE, TreeEnsemble
 from treepurify.models.files import ModelFile
 from treepurify.models.lightgbm_features import (
     CATEGORICAL,
@@ -28,7 +28,7 @@ from treepurify.models.lightgbm_features import (
     monotone_constraints,
 )
 from treepurify.models.lightgbm_grammar import is_as_written
-from treepurify.models.lightgbm_library import booster_of, load_file, text_of
+from treepurify.models.lightgbm_library import booster_of, text_of
 from treepurify.models.lightgbm_library import raw_margin as library_margin
 from treepurify.models.lightgbm_text import (
     ModelText,
@@ -36,10 +36,9 @@ from treepurify.models.lightgbm_text import (
     read_model_text,
     single_integer,
 )
+from treepurify.models.parsed import ModelSource
 from treepurify.rows.columns import ZERO_THRESHOLD, FeatureSpec
 from treepurify.typing import Array, Integers, Mask
-
-__all__ = ["load_file", "parse", "parse_file", "parse_text", "raw_margin"]
 
 _DEFAULT_LEFT = 2
 _UNASKED = (

@@ -12,18 +12,6 @@ from treepurify.models.lightgbm_text import ModelText, TreeFields, integers, sin
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Integers, Mask
 
-__all__ = [
-    "CATEGORICAL",
-    "MISSING_NAN",
-    "MISSING_NONE",
-    "MISSING_ZERO",
-    "category_members",
-    "feature_specs",
-    "has_generated_names",
-    "missing_types",
-    "monotone_constraints",
-]
-
 CATEGORICAL = 1
 MISSING_NONE, MISSING_ZERO, MISSING_NAN = 0, 1, 2
 _NO_RANGE = "none"

@@ -10,8 +10,6 @@ import re
 
 from treepurify.models.lightgbm_text import END_OF_OLD_TREES, END_OF_TREES
 
-__all__ = ["is_as_written"]
-
 # Ten digits hold every 32-bit integer, and bit sets without a sign.
 _WHOLE = r"(?:0|-?[1-9]\d{0,9})"
 _WHOLES = rf"(?:{_WHOLE}(?: {_WHOLE})*)?"

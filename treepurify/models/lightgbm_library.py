@@ -14,8 +14,6 @@ from treepurify.rows.table_reader import column_order
 from treepurify.rows.tables import table_names
 from treepurify.typing import Array
 
-__all__ = ["booster_of", "load_file", "raw_margin", "text_of"]
-
 
 def load_file(path: Path) -> Any:
     """Load a model file with LightGBM itself, as a ``lightgbm.Booster``.

@@ -16,8 +16,6 @@ import numpy.typing as npt
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.typing import Array, Integers
 
-__all__ = ["END_OF_OLD_TREES", "END_OF_TREES", "ModelText", "TreeFields", "read_model_text"]
-
 # LightGBM reads these three layouts alike; the version says how bins were made in training.
 KNOWN_VERSIONS = ("v2", "v3", "v4")
 _OLD_VERSIONS = (None, "v2")

@@ -8,8 +8,6 @@ import numpy as np
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 
-__all__ = ["GivenRefits", "Refits", "read_trainings"]
-
 GivenRefits = list[Any] | tuple[Any, ...] | Literal["bags"]
 
 

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.links import Link
 from treepurify.models.cuts import cut_at_most_single
-from treepurify.models.ensemble import NUMERIC_NODE, VECTOR_LEAF, ModelSource, TreeEnsemble
+from treepurify.models.ensemble import NUMERIC_NODE, VECTOR_LEAF, TreeEnsemble
+from treepurify.models.parsed import ModelSource
 from treepurify.models.plain_functions import explain_predictions
 from treepurify.models.sklearn_hist import parse_histogram_boosting
 from treepurify.models.sklearn_nodes import (
@@ -23,14 +24,6 @@ from treepurify.models.sklearn_nodes import (
 )
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array
-
-__all__ = [
-    "in_model_order",
-    "isolation_leaves",
-    "isolation_margin",
-    "parse",
-    "raw_margin",
-]
 
 
 def isolation_leaves(model: Any, trees: list[Any]) -> tuple[Array, tuple[str, ...], Array, Link]:

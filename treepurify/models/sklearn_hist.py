@@ -10,7 +10,8 @@ import numpy.typing as npt
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.links import Link, LinkName
 from treepurify.models.cuts import cut_at_most_double
-from treepurify.models.ensemble import NUMERIC_NODE, ModelSource, TreeEnsemble
+from treepurify.models.ensemble import NUMERIC_NODE, TreeEnsemble
+from treepurify.models.parsed import ModelSource
 from treepurify.models.sklearn_nodes import (
     FlatNodes,
     check_fields,
@@ -19,8 +20,6 @@ from treepurify.models.sklearn_nodes import (
 from treepurify.rows.columns import FeatureSpec
 from treepurify.rows.missing_values import is_missing_value
 from treepurify.typing import Indices, Integers, Mask
-
-__all__ = ["parse_histogram_boosting"]
 
 _REQUIRED_FIELDS = frozenset(
     {"value", "count", "feature_idx", "num_threshold", "missing_go_to_left", "left", "right"}

@@ -10,12 +10,6 @@ from treepurify.errors import UnsupportedModelError
 from treepurify.models.ensemble import LEAF
 from treepurify.typing import Array, Integers, Mask
 
-__all__ = [
-    "FlatNodes",
-    "check_fields",
-    "flat_nodes",
-]
-
 _NODES_A_BLOCK = 1 << 20
 
 

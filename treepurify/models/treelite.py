@@ -17,14 +17,12 @@ from treepurify.models.ensemble import (
     LEAF,
     NUMERIC_NODE,
     VECTOR_LEAF,
-    ModelSource,
     TreeEnsemble,
 )
 from treepurify.models.limits import check_category_tables, check_features, check_outputs
+from treepurify.models.parsed import ModelSource
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array, Integers, Mask
-
-__all__ = ["parse", "raw_margin"]
 
 # Its numbers for kinds of nodes and comparisons.
 _LEAF_NODE, _NUMERIC_NODE, _CATEGORICAL_NODE = 0, 1, 2

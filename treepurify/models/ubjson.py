@@ -15,8 +15,6 @@ from treepurify._kernels.ubjson import gather_bytes, typed_array_spans
 from treepurify.errors import InvalidInputError
 from treepurify.typing import Integers
 
-__all__ = ["ABSENT", "ArrayTable", "join_arrays", "read_ubjson"]
-
 _OBJECT, _OBJECT_END, _ARRAY, _ARRAY_END, _STRING, _TYPE, _COUNT = b"{}[]S$#"
 _SCALARS = {
     ord("i"): struct.Struct(">b"),

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
-from treepurify.models.ensemble import VECTOR_LEAF, ModelSource, TreeEnsemble, without_missing_codes
+from treepurify.models.ensemble import VECTOR_LEAF, TreeEnsemble, without_missing_codes
 from treepurify.models.files import ModelFile
 from treepurify.models.limits import check_features, check_outputs
+from treepurify.models.parsed import ModelSource
 from treepurify.models.ubjson import ArrayTable, join_arrays, read_ubjson
 from treepurify.models.xgboost_nodes import (
     TREE_KEYS,
@@ -37,8 +38,6 @@ from treepurify.models.xgboost_objectives import (
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.tables import is_table
 from treepurify.typing import Array
-
-__all__ = ["load_file", "parse", "parse_bytes", "parse_document", "parse_file", "raw_margin"]
 
 # What may follow the brace with which UBJSON begins.
 _UBJSON_AFTER_BRACE = b"iUIlL#$"

@@ -17,20 +17,6 @@ from treepurify.models.limits import check_category_tables
 from treepurify.models.ubjson import ABSENT, ArrayTable
 from treepurify.typing import Array, Integers, Mask
 
-__all__ = [
-    "TREE_KEYS",
-    "TREE_NUMBERS",
-    "FeatureCategories",
-    "XgboostNodes",
-    "array",
-    "entry",
-    "integer",
-    "read_categories",
-    "read_nodes",
-    "singles",
-    "texts",
-]
-
 _LARGEST_COUNT = 2**32 - 1
 _COUNT = re.compile("[0-9]{1,10}")
 # XGBoost's own limit: codes pass through single precision.

@@ -14,8 +14,6 @@ from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.links import Link, LinkName
 from treepurify.models.xgboost_nodes import singles
 
-__all__ = ["Objective", "base_margin", "depends_on_version", "find_objective"]
-
 # From 3.2 on XGBoost keeps probabilities this far from 0 and 1 before it takes their logit;
 # older versions take the logit of what is stored, and load nothing outside of (0, 1).
 _SMALLEST_PROBABILITY = np.float32(1e-6)

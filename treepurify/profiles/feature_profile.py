@@ -44,8 +44,6 @@ from treepurify.typing import Array, Indices
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FeatureProfile", "ProfileScale", "feature_profile"]
-
 ProfileScale = Literal["response", "margin"]
 _CURVES = 50
 

@@ -18,8 +18,6 @@ from treepurify.threads import iterate_threads, one_blas_thread
 from treepurify.typing import Array
 from treepurify.weights.distributions import MassTables
 
-__all__ = ["Purified", "SolveMethod", "downward_closure", "purify_effects", "refine"]
-
 Axes = dict[Subset, tuple[FeatureAxis, ...]]
 SolveMethod = Literal["exact", "mass-moving"]
 

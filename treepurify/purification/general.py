@@ -16,8 +16,6 @@ from treepurify.purification.pair import ROUNDING, Solution, largest_entry, move
 from treepurify.purification.unidentified import count_unidentified, count_weak
 from treepurify.typing import Array, Indices, Mask
 
-__all__ = ["solve_exactly", "solve_general"]
-
 _TOLERANCE = 1e-13
 _MOST_ROUNDS = 60
 _MOST_IDLE_ROUNDS = 12

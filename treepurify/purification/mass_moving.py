@@ -9,8 +9,6 @@ from treepurify.purification.general import solve_exactly
 from treepurify.purification.pair import Solution, inverse_mass, largest_entry, move_out
 from treepurify.typing import Array
 
-__all__ = ["solve_by_mass_moving"]
-
 
 def solve_by_mass_moving(
     values: Array, mass: Array, *, tolerance: float = 1e-13, most_sweeps: int = 10_000

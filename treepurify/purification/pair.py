@@ -8,16 +8,6 @@ import numpy as np
 from treepurify._kernels.pairs import eliminate_columns
 from treepurify.typing import Array, Indices
 
-__all__ = [
-    "ROUNDING",
-    "Solution",
-    "inverse_mass",
-    "largest_entry",
-    "move_out",
-    "pair_solver",
-    "solve_pair",
-]
-
 ROUNDING = float(np.finfo(np.float64).eps)
 
 

@@ -12,8 +12,6 @@ from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.purification.pair import inverse_mass, largest_entry
 from treepurify.typing import Array, Integers
 
-__all__ = ["CellTable", "Purity", "SubsetPair", "measure_purity", "purity_on_rows", "subset_pairs"]
-
 # Below this share of the scale, a norm is rounding.
 _ROUNDING_NORM = 1e-9
 

@@ -7,15 +7,6 @@ import numpy as np
 from treepurify.purification.pair import ROUNDING, inverse_mass
 from treepurify.typing import Array, Cells, Indices, Integers, Mask
 
-__all__ = [
-    "MOST_SLICES",
-    "count_unidentified",
-    "count_weak",
-    "gram_rank",
-    "label_blocks",
-    "support_rank",
-]
-
 MOST_SLICES = 1500
 _MOST_WEIGHED = 300
 

@@ -10,8 +10,6 @@ from treepurify.arguments import brief, check_choice, check_number, read_path
 from treepurify.errors import InvalidInputError, MissingDependencyError
 from treepurify.frozen import FrozenMapping
 
-__all__ = ["About", "GroupColumn", "read_about"]
-
 _KINDS = (".yaml", ".yml")
 
 

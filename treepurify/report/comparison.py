@@ -32,8 +32,6 @@ from treepurify.report.page import Section, Table, write_page
 from treepurify.terms import listed_names
 from treepurify.verdict import explained_words
 
-__all__ = ["write_comparison"]
-
 # The number of curves that a reader can distinguish in one plot.
 _MOST = 7
 _MOST_BARS = 15

@@ -24,8 +24,6 @@ from treepurify.verdict import verdict
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["EffectPages", "has_picture", "main_figure", "pair_figure"]
-
 _MOST_BARS = 10
 # Pictures in the summary, and the part of the largest size below which an effect has none.
 _MOST_TOLD = 6

@@ -15,8 +15,6 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Figure", "cells_along", "draw", "figure_of", "readable"]
-
 # Pixels per inch of heatmaps with very many cells, which are stored as pixels.
 _RESOLUTION = 150
 _DIGITS = 4

@@ -37,8 +37,6 @@ from treepurify.report.results import (
 )
 from treepurify.rows.tables import is_sparse, read_matrix, row_count, table_names, take_rows
 
-__all__ = ["making_section", "write_html"]
-
 _MOST_EXAMPLES = 100
 # The most values that the examples may have.
 _MOST_EXAMPLE_VALUES = 20_000

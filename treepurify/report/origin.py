@@ -19,17 +19,6 @@ from treepurify.report.page import Section
 from treepurify.rows.reduction import RowStream
 from treepurify.verdict import explained_in_words, measure_words, verdict
 
-__all__ = [
-    "certificate_section",
-    "hash_files",
-    "lead",
-    "making_facts",
-    "model_section",
-    "model_words",
-    "page_facts",
-    "page_title",
-]
-
 _PACKAGES = ("numpy", "scipy", "numba", "pandas", "matplotlib")
 # Where the name that installs a library is not the one that imports it.
 _INSTALLED_AS = {"sklearn": "scikit-learn"}

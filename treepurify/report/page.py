@@ -23,8 +23,6 @@ from treepurify.storage import write_atomically
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Section", "Table", "write_page"]
-
 _MOST_ROWS = 300
 _DIGITS = 4
 # Numbers of up to this part of the largest in their column are rounding, and shown as zero.

@@ -23,8 +23,6 @@ from treepurify.report.page import Section
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices
 
-__all__ = ["prediction_data", "prediction_section"]
-
 PLACE = "prediction"
 # Numbers in the tables that a page holds, about eight bytes each.
 _MOST_NUMBERS = 250_000

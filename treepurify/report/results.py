@@ -39,15 +39,6 @@ from treepurify.validation.monotonicity_result import Monotonicity, Monotonicity
 from treepurify.validation.reasons import ReasonCodes
 from treepurify.validation.weak_spots import WeakSpots
 
-__all__ = [
-    "checks_section",
-    "findings_section",
-    "path_section",
-    "result_section",
-    "trainings_section",
-    "worth_section",
-]
-
 _MOST_FINDINGS = 40
 _MOST_BARS = 12
 _MOST_WRONG = 4

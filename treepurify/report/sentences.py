@@ -26,8 +26,6 @@ from treepurify.terms import listed_names, same_digits
 from treepurify.typing import Array
 from treepurify.verdict import shares_words
 
-__all__ = ["Statement", "model_statements"]
-
 _MOST_NAMED = 3
 # The leading effects are named until this share is reached.
 _MOST_OF_IT = 0.9

@@ -44,8 +44,6 @@ from treepurify.validation.monotonicity import carried_directions, check_monoton
 from treepurify.validation.reason_codes import reason_codes
 from treepurify.validation.weak_spots import weak_spots
 
-__all__ = ["write_validation"]
-
 # Largest number of main effects and of pairs that are drawn, and rows with reasons.
 _TOP = 6
 _MOST_EXAMPLES = 6

@@ -6,8 +6,6 @@ from typing import Any, Protocol
 
 from treepurify.rows.tables import check_table, is_table, read_matrix
 
-__all__ = ["HEAD_ROWS", "ROWS_PER_BATCH", "Batch", "Source", "first_rows", "numbered"]
-
 ROWS_PER_BATCH = 1 << 16
 """Most rows that a source reads at a time, where it may choose."""
 HEAD_ROWS = 256

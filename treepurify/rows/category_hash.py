@@ -5,8 +5,6 @@ A CatBoost model keeps no labels: a one-hot split holds the low 32 bits of CityH
 the same way is therefore the exact way to read them, and needs no training data.
 """
 
-__all__ = ["category_hash", "unnamed_label"]
-
 _MASK = (1 << 64) - 1
 _K0 = 0xC3A5C85C97CB3127
 _K1 = 0xB492B66FBE98F273

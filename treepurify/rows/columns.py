@@ -11,17 +11,6 @@ import numpy.typing as npt
 from treepurify.rows.category_hash import unnamed_label
 from treepurify.typing import Array, Floats, Indices, Mask
 
-__all__ = [
-    "ZERO_THRESHOLD",
-    "Columns",
-    "Derivation",
-    "FeatureSpec",
-    "TableSteps",
-    "joined_columns",
-    "numeric_cells",
-    "ordered_labels",
-]
-
 # LightGBM's kZeroThreshold: the double value of 1e-35 stored as float32.
 ZERO_THRESHOLD = float(np.float32(1e-35))
 

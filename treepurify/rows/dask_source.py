@@ -15,8 +15,6 @@ from treepurify.rows.batches import HEAD_ROWS, Batch, first_rows
 from treepurify.rows.columns import Columns
 from treepurify.rows.source_reader import RowReader, Statistic
 
-__all__ = ["DaskSource", "is_dask"]
-
 
 def is_dask(X: Any) -> bool:
     """Return whether something is a Dask frame or a Dask array."""

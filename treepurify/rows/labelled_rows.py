@@ -20,8 +20,6 @@ from treepurify.typing import Array, Indices
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LabelledRows", "as_statistic", "labelled_stream", "sample_table"]
-
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:

@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from treepurify.typing import Mask
 
-__all__ = ["is_missing", "is_missing_value", "missing_kind"]
-
 
 def is_missing(column: npt.NDArray[np.object_]) -> Mask:
     """Return where an object column holds None, NaN or pandas' NA."""

@@ -11,8 +11,6 @@ from treepurify.arguments import brief, read_path
 from treepurify.errors import InvalidInputError, MissingDependencyError
 from treepurify.rows.batches import HEAD_ROWS, ROWS_PER_BATCH, Batch, numbered
 
-__all__ = ["DatasetSource", "ParquetSource", "are_many_files", "is_dataset", "open_parquet"]
-
 _GLOB = "*?["
 _PARQUET = (".parquet", ".pq")
 # Batches that Arrow decodes ahead of the one in work.

@@ -22,14 +22,6 @@ from treepurify.rows.source_reader import (
 from treepurify.rows.sources import ReadBefore, TableSource
 from treepurify.rows.stream_source import StreamSource
 
-__all__ = [
-    "CombinedStatistic",
-    "RowStream",
-    "SampledRows",
-    "few_rows",
-    "rows_in_memory",
-]
-
 State = TypeVar("State")
 _MANY_ROWS = 1 << 24
 # However uneven their weights are, more rows are not kept.

@@ -14,8 +14,6 @@ import numpy as np
 from treepurify.rows.row_weights import mixed_bits
 from treepurify.typing import Array, Indices
 
-__all__ = ["row_parts", "times_drawn"]
-
 # Tell these numbers from each other and from those of `StreamSample`, which may have the same seed.
 _SALT = 0x9E3779B97F4A7C15
 _SPLIT_SALT = 0xD1B54A32D192ED03

@@ -17,29 +17,6 @@ from treepurify.errors import InvalidInputError
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices, Mask
 
-__all__ = [
-    "RowWeights",
-    "counted_rows",
-    "distinct_numbers",
-    "effective_rows",
-    "equal_parts",
-    "exceeds",
-    "first_reached",
-    "heaviest",
-    "just_below",
-    "mean_square",
-    "mixed_bits",
-    "ordered_by_value",
-    "read_row_weights",
-    "read_weights",
-    "row_quantiles",
-    "row_shares",
-    "telling_numbers",
-    "telling_rows",
-    "within_range",
-]
-
-
 RowWeights = Array | None
 
 

@@ -7,8 +7,6 @@ import numpy as np
 from treepurify.rows.row_weights import RowWeights, row_shares, within_range
 from treepurify.typing import Array, Indices
 
-__all__ = ["RowSample", "sample_rows"]
-
 
 @dataclass(frozen=True, eq=False)
 class RowSample:

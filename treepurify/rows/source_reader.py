@@ -28,19 +28,6 @@ from treepurify.rows.tables import (
 )
 from treepurify.typing import Array
 
-__all__ = [
-    "CategoryLevels",
-    "RowBatch",
-    "RowReader",
-    "SourceReader",
-    "Statistic",
-    "head_table",
-    "joined_levels",
-    "model_table",
-    "read_weight_column",
-    "source_reader",
-]
-
 State = TypeVar("State")
 CategoryLevels = Mapping[int, tuple[Hashable, ...]]
 """The labels in the order of their codes, by the position of the feature; see `RowBatch`."""

@@ -24,8 +24,6 @@ from treepurify.rows.source_reader import RowBatch
 from treepurify.rows.stream_source import StreamSource, read_arrow_stream
 from treepurify.rows.tables import is_table, table_names
 
-__all__ = ["ReadBefore", "TableSource", "as_source", "check_repeats", "open_rows"]
-
 _WORDS = "the table"
 
 

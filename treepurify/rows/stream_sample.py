@@ -15,14 +15,6 @@ from treepurify.rows.row_weights import RowWeights, mixed_bits
 from treepurify.rows.source_reader import RowBatch
 from treepurify.typing import Array, Indices
 
-__all__ = [
-    "SampleState",
-    "StreamSample",
-    "keep_sample",
-    "sample_stream",
-    "sampled_columns",
-]
-
 
 @dataclass(eq=False)
 class SampleState:

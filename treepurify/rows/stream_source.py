@@ -10,8 +10,6 @@ from treepurify.errors import InvalidInputError
 from treepurify.rows.batches import HEAD_ROWS, Batch, first_rows, numbered
 from treepurify.rows.tables import table_names
 
-__all__ = ["StreamSource", "read_arrow_stream"]
-
 
 @dataclass(eq=False)
 class StreamSource:

@@ -32,20 +32,6 @@ from treepurify.rows.tables import (
 )
 from treepurify.typing import Array
 
-__all__ = [
-    "check_different",
-    "check_distribution",
-    "check_known_categories",
-    "column_order",
-    "hashed_labels",
-    "label_text",
-    "matched_names",
-    "read_columns",
-    "read_placed_columns",
-    "unknown_categories",
-]
-
-
 _NONE: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 

@@ -37,30 +37,6 @@ from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices
 
-__all__ = [
-    "by_columns",
-    "check_any_rows",
-    "check_dense_size",
-    "check_labels",
-    "check_sparse",
-    "check_table",
-    "derived_frame",
-    "deriving_steps",
-    "frame_or_matrix",
-    "is_sparse",
-    "is_table",
-    "one_row",
-    "read_matrix",
-    "row_count",
-    "row_labels",
-    "sparse_column",
-    "table_column",
-    "table_names",
-    "take_rows",
-    "to_pandas",
-    "with_derived_columns",
-]
-
 
 def deriving_steps(
     features: Sequence[FeatureSpec], names: Sequence[str] | None, n_columns: int

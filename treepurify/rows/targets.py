@@ -12,8 +12,6 @@ from treepurify.errors import InvalidInputError
 from treepurify.rows.missing_values import is_missing
 from treepurify.typing import Array
 
-__all__ = ["one_of_two", "read_target"]
-
 
 def read_target(
     name: str, values: Any, n_rows: int, output_names: Sequence[str] | None = None

@@ -14,14 +14,6 @@ from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices, Integers, Mask
 
-__all__ = [
-    "MOST_DIFFERING",
-    "CoalitionValues",
-    "Orders",
-    "coalition_values",
-    "draw_orders",
-]
-
 # Of an order and its reverse, for each background row: fewer than two show no spread.
 _LEAST_ORDERS = 2
 _STEPS_AT_ONCE = 1 << 16

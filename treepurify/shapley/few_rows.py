@@ -12,8 +12,6 @@ from treepurify.shapley.twigs import Twigs, leaf_weights
 from treepurify.threads import RESULTS_AHEAD, available_threads, even_length, iterate_threads
 from treepurify.typing import Array, Indices, Integers, Mask
 
-__all__ = ["add_few_rows", "bytes_of_walk", "choose_walks"]
-
 # Longer paths have no table: one of 2**12 states already takes as long as a thousand short ones.
 TABLE_BITS = 12
 _ROWS_A_BLOCK = 64

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     pass
 
 
-__all__ = ["shapley_interactions"]
-
-
 def shapley_interactions(
     decomposition: Decomposition,
     X: Any,

@@ -26,8 +26,6 @@ from treepurify.shapley.twigs import Twigs, TwigWorkspace, lay_out_twigs, states
 from treepurify.threads import available_threads, map_threads
 from treepurify.typing import Array, Integers
 
-__all__ = ["interventional_shapley_values", "tree_values"]
-
 _ROWS_A_BLOCK = 2048
 _LEAST_ROWS_A_BLOCK = 64
 _BYTES_OF_TABLES = 1 << 26

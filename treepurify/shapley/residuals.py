@@ -25,8 +25,6 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["shapley_residuals"]
-
 
 def shapley_residuals(
     decomposition: Decomposition,

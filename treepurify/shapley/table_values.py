@@ -11,8 +11,6 @@ from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Cells
 
-__all__ = ["additive_values", "table_values"]
-
 
 def additive_values(
     model: AdditiveTables,

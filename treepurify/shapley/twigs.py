@@ -13,8 +13,6 @@ from treepurify.errors import UnsupportedModelError
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.typing import Array, Indices, Integers
 
-__all__ = ["TwigWorkspace", "Twigs", "lay_out_twigs", "leaf_weights", "states_of", "tables_of_twig"]
-
 # Measured at depth 6: larger tables leave the cache, smaller ones mean more look-ups.
 _TWIG_BITS = 10
 _MOST_BITS = 63

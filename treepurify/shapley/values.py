@@ -21,13 +21,6 @@ from treepurify.typing import Array, Indices
 if TYPE_CHECKING:
     pass
 
-__all__ = [
-    "evaluated_components",
-    "evaluated_effects",
-    "n_evaluated",
-    "shapley_values",
-]
-
 
 def shapley_values(
     decomposition: Decomposition,

@@ -30,8 +30,6 @@ from treepurify.storage.files import write_atomically
 from treepurify.storage.kinds import announce_kinds
 from treepurify.typing import Array
 
-__all__ = ["load", "save_decomposition"]
-
 FORMAT = "treepurify decomposition"
 VERSION = 4
 _DOCUMENT = "decomposition.json"

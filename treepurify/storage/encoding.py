@@ -14,8 +14,6 @@ import numpy.typing as npt
 from treepurify.errors import InvalidInputError, SavedFileError
 from treepurify.saving import MissingFunction, kind_named, kind_of
 
-__all__ = ["Decoder", "Encoder"]
-
 # Any hashable may be a label; what JSON has no form for is saved as its text.
 _LABELS = "categories"
 

@@ -9,8 +9,6 @@ from tempfile import mkstemp
 from treepurify.arguments import read_path
 from treepurify.errors import InvalidInputError
 
-__all__ = ["replace_file", "write_atomically"]
-
 
 def write_atomically(path: str | Path, content: bytes) -> None:
     """Write a file under a temporary name next to `path`, then rename it; see `replace_file`."""

@@ -41,8 +41,6 @@ from treepurify.saving import savable
 from treepurify.spread import Spread
 from treepurify.typing import Array
 
-__all__ = ["announce_kinds"]
-
 
 @cache
 def announce_kinds() -> None:

@@ -38,8 +38,6 @@ from treepurify.validation.mean_differences import (
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Drift", "DriftLoss", "FeatureDrift", "Shift", "drift", "level_shift", "number_shift"]
-
 _MOST_NAMED = 5
 _N_BINS = 10
 # What each bin holds beyond its rows, so that an empty one does not make the index infinite.

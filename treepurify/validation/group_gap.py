@@ -36,8 +36,6 @@ from treepurify.validation.mean_differences import (
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ApprovalRates", "GroupGap", "group_gap", "is_positive"]
-
 # A sum of effects may be off by this part of the largest effect.
 _ROUNDING = 1e-12
 _MOST_NAMED = 12

@@ -24,8 +24,6 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COVERAGE", "GroupMeans", "MeanDifferences", "group_means", "intervals"]
-
 COVERAGE = 0.95
 """Nominal coverage of intervals."""
 

@@ -39,8 +39,6 @@ from treepurify.validation.steps import (
 )
 from treepurify.weights import Empirical
 
-__all__ = ["carried_directions", "check_monotonicity"]
-
 Directions = Mapping[str | int, str | Sequence[Any]]
 
 _SIGNS = {"increasing": 1, "decreasing": -1}

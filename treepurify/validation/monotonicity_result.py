@@ -12,8 +12,6 @@ from treepurify.terms import read_features
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Method", "Monotonicity", "MonotonicityCheck", "Verdict", "WrongStep"]
-
 Verdict = Literal["proved", "violated", "violated outside the rows", "not decided"]
 Method = Literal["trees", "tables", "rows"]
 

@@ -43,8 +43,6 @@ from treepurify.validation.reasons import (
     rank_reasons,
 )
 
-__all__ = ["reason_codes"]
-
 # Contributions of this share of the largest margin are rounding.
 _ROUNDING = 1e-12
 

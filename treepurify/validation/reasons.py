@@ -16,8 +16,6 @@ from treepurify.typing import Array, Integers, Mask
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DIRECTIONS", "Adverse", "RankedReasons", "ReasonCodes", "ReasonGroups", "rank_reasons"]
-
 Adverse = Literal["high", "low"]
 DIRECTIONS = ("high", "low")
 

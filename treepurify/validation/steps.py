@@ -31,8 +31,6 @@ from treepurify.threads import iterate_threads
 from treepurify.typing import Array, Indices, Integers, Mask
 from treepurify.validation.monotonicity_result import Method
 
-__all__ = ["Leaves", "StepBounds", "WrongRows", "bound_steps", "read_leaves", "wrong_rows"]
-
 # A feature, the start of its runs, one run of cells, and a value.
 _BYTES_PER_ENTRY = 28
 # Pairs of leaves of one tree that are compared at one step; of more, only the extremes.

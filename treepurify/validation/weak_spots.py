@@ -27,8 +27,6 @@ from treepurify.typing import Array, Indices, Mask
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Side", "WeakSpot", "WeakSpots", "weak_spots"]
-
 _LEAST_ROWS = 50
 # Of one feature, and of two together: more groups make slices finer, and the search longer.
 _MOST_GROUPS = {1: 64, 2: 12}

@@ -19,8 +19,6 @@ from treepurify.rows.source_reader import RowBatch
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Cells
 
-__all__ = ["CellCounts", "CountState", "CountedRows", "RowsOnGrid", "count_rows", "counted_rows"]
-
 # A few for each of several threads.
 _PIECES = 16
 # NumPy counts this number of rows in some milliseconds, less than compiling a kernel. The calls for

@@ -24,20 +24,6 @@ from treepurify.rows.row_weights import RowWeights, within_range
 from treepurify.typing import Array
 from treepurify.weights.cell_counts import RowsOnGrid, count_rows
 
-__all__ = [
-    "Empirical",
-    "FittedMeasure",
-    "Independent",
-    "JointTable",
-    "Laplace",
-    "MassTables",
-    "Points",
-    "Uniform",
-    "Weighting",
-    "normalised",
-    "outer_product",
-]
-
 MassTables = dict[Subset, Array]
 
 _SMALLEST = 1e-280

@@ -27,8 +27,6 @@ from treepurify.weights.points import even_numbers
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["LatentRows", "latent_rows", "moved_copies"]
-
 _MOST_LEVELS_OF_NUMBERS = 12
 # A value of a larger share of the rows, such as no capital gain, is no part of a continuum.
 _FREQUENT = 0.05

@@ -17,13 +17,6 @@ from treepurify.rows.columns import Columns, FeatureSpec, joined_columns
 from treepurify.typing import Array, Cells, Floats
 from treepurify.weights.distributions import Weighting
 
-__all__ = [
-    "MeasurePoints",
-    "even_numbers",
-    "points_in_cells",
-    "sample_points",
-]
-
 _MOST_CELLS_DRAWN_FROM = 1 << 22
 # Points of a Sobol sequence are multiples of 2^-30, zero among them.
 _HALF_A_STEP = 2.0**-31

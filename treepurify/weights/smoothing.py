@@ -30,23 +30,6 @@ from treepurify.weights.cell_counts import RowsOnGrid
 from treepurify.weights.distributions import Empirical, FittedMeasure, MassTables, Points, Weighting
 from treepurify.weights.latent_rows import LatentRows, latent_rows, moved_copies
 
-__all__ = [
-    "BANDWIDTHS",
-    "LEVEL_SHARES",
-    "Amount",
-    "Auto",
-    "HeldOut",
-    "Smoothed",
-    "best_amount",
-    "best_bandwidths",
-    "best_level_shares",
-    "gains_of_values",
-    "has_telling_values",
-    "held_out_bandwidths",
-    "held_out_level_shares",
-    "smoothings",
-]
-
 BANDWIDTHS = (0.0, 0.02, 0.035, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.55, 0.75, 1.0, 1.5, np.inf)
 """Bandwidths that are tried: zero leaves the rows, infinity the Gaussian copula."""
 LEVEL_SHARES = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)

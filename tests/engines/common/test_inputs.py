@@ -11,7 +11,7 @@ import treepurify as tp
 from tests.reference.ensembles import random_ensemble
 from treepurify.links import Link
 from treepurify.models.additive_tables import AdditiveTables, TableTerm
-from treepurify.models.ensemble import ModelSource
+from treepurify.models.parsed import ModelSource
 from treepurify.rows.columns import FeatureSpec
 
 pytestmark = pytest.mark.filterwarnings("ignore:the tables have .* more unknowns")

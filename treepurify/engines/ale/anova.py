@@ -40,8 +40,6 @@ from treepurify.rows.row_weights import counted_rows, within_range
 from treepurify.terms import term_name
 from treepurify.typing import Array
 
-__all__ = ["ale_anova"]
-
 
 def ale_anova(
     model: Any,

@@ -16,18 +16,6 @@ from treepurify.rows.row_weights import RowWeights, row_quantiles
 from treepurify.terms import read_features
 from treepurify.typing import Array, Indices
 
-__all__ = [
-    "Nodes",
-    "accumulation_axes",
-    "chosen_nodes",
-    "intervals_of_rows",
-    "places_of_values",
-    "weight_at_nodes",
-    "weight_at_places",
-    "weight_between",
-    "weight_in_intervals",
-]
-
 Nodes = Mapping[str | int, npt.ArrayLike]
 
 # Two categories have one order only.

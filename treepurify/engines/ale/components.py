@@ -17,8 +17,6 @@ from treepurify.rows.table_reader import read_columns
 from treepurify.terms import effect_title
 from treepurify.typing import Array
 
-__all__ = ["AccumulatedComponent", "AccumulationAxis"]
-
 
 @dataclass(frozen=True, eq=False)
 class AccumulationAxis:

@@ -19,8 +19,6 @@ from treepurify.engines.common.functions import RowFunction, part_along
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices, Mask
 
-__all__ = ["Accumulated", "accumulate_main", "accumulate_pair", "check_pair"]
-
 # Masses, and distances and places of the nearest cells, in addition to tables of each output.
 _TABLES_OF_CELLS = 8
 

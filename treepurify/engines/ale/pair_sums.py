@@ -19,8 +19,6 @@ from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices, Integers
 
-__all__ = ["PairSums", "moved_rows", "pair_sums", "sums_of_groups"]
-
 _ROWS_A_BLOCK = 512
 
 Axes = Mapping[int, AccumulationAxis]

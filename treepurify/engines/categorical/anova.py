@@ -52,8 +52,6 @@ from treepurify.rows.given_rows import given_rows
 from treepurify.rows.row_weights import effective_rows, read_row_weights
 from treepurify.weights import Weighting, as_weighting
 
-__all__ = ["categorical_anova"]
-
 _ROUNDING = 1e-9
 # Of the variance: components that leave no more explain all of it.
 _WHOLE = 1e-12

@@ -19,8 +19,6 @@ from treepurify.rows.row_weights import heaviest
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Indices, Integers
 
-__all__ = ["ADVICE", "JointMass", "NumberedCells", "start_numbering"]
-
 Bits = npt.NDArray[np.uint64]
 Places = tuple[Indices, ...]
 

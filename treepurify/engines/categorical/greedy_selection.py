@@ -30,8 +30,6 @@ from treepurify.progress import ProgressReport
 from treepurify.threads import one_blas_thread
 from treepurify.typing import Array, Indices, Integers, Mask
 
-__all__ = ["Chosen", "IndicatorBasis", "select_in_order", "solve_triangle"]
-
 _CELLS_A_BLOCK = 256
 # Where candidates bring no new cells, a block would otherwise never be full.
 _TABLE_CELLS_A_BLOCK = 1 << 16

@@ -15,13 +15,6 @@ from treepurify.engines.categorical.observations import Observations
 from treepurify.grids.grid import Subset
 from treepurify.terms import term_name
 
-__all__ = [
-    "describe_identifiability",
-    "describe_independent",
-    "describe_least_norm",
-    "describe_sparse",
-]
-
 _MOST_SENTENCES = 20
 _MOST_NAMES = 8
 

@@ -20,18 +20,6 @@ from treepurify.grids.grid import Subset
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Indices, Integers
 
-__all__ = [
-    "CellIndicators",
-    "CellNumbers",
-    "SparseRows",
-    "cells_with_mass",
-    "functions_in_cells",
-    "n_entries",
-    "of_own_cells",
-    "of_parts",
-    "spread",
-]
-
 CellNumbers = dict[Subset, Integers]
 
 _ROWS_A_PIECE = 16

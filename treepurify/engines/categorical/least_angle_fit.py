@@ -28,8 +28,6 @@ from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
 from treepurify.typing import Array, Indices, Mask
 
-__all__ = ["Sparse", "fit_by_least_angle"]
-
 Functions = dict[Subset, SubsetFunctions]
 
 _FUNCTIONS_A_BLOCK = 512

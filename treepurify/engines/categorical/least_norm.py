@@ -27,8 +27,6 @@ from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
 from treepurify.typing import Array
 
-__all__ = ["LeastNormFit", "fit_of_least_norm", "operations"]
-
 # Least square of the sine between a direction and what fewer features explain, relative to the
 # norm of the operator: components amplify what is rounding in the function by at most 1e6.
 _INDEPENDENT = 1e-12

@@ -21,8 +21,6 @@ from treepurify.grids.grid import Subset, code_type
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Indices, Integers
 
-__all__ = ["Observations", "observe"]
-
 _LARGEST_NUMBER = 1 << 64
 _SUBSETS_A_PIECE = 32
 

@@ -43,13 +43,6 @@ from treepurify.typing import Array, Integers
 from treepurify.weights import Weighting
 from treepurify.weights.points import MeasurePoints, points_in_cells
 
-__all__ = [
-    "CategoricalProblem",
-    "Measured",
-    "measured",
-    "read_problem",
-]
-
 # Whole numbers within such a range are counted in place of being sorted.
 _WIDEST_RANGE = 1 << 16
 # Where a level is a bin, the function is called at a value of the rows in it.

@@ -31,22 +31,6 @@ from treepurify.progress import ProgressReport
 from treepurify.terms import term_name
 from treepurify.typing import Array
 
-__all__ = [
-    "Ranking",
-    "Route",
-    "Selection",
-    "Solved",
-    "candidate_subsets",
-    "check_neighbours",
-    "is_independent",
-    "ranked_features",
-    "solve_by_greedy_selection",
-    "solve_by_least_angle",
-    "solve_by_least_norm",
-    "solve_in_order",
-    "solve_independent",
-]
-
 Ranking = Literal["position", "variance"]
 Selection = Literal["auto", "greedy", "least-norm", "lars"]
 Neighbours = dict[int, frozenset[int]]

@@ -33,14 +33,6 @@ from treepurify.purification.general import solve_general
 from treepurify.purification.pair import Solution, inverse_mass, pair_solver
 from treepurify.typing import Array, Indices, Mask
 
-__all__ = [
-    "LowerFunctions",
-    "SubsetFunctions",
-    "check_rows",
-    "lower_functions",
-    "selected_functions",
-]
-
 Subset = tuple[int, ...]
 _DENSE_ENTRIES = 1 << 20
 _ENTRIES_A_BLOCK = 1 << 18

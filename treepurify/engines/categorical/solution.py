@@ -15,8 +15,6 @@ from treepurify.grids.grid import Subset, mean_over_cells
 from treepurify.progress import ProgressReport
 from treepurify.typing import Array
 
-__all__ = ["CategoricalFit", "FitErrors", "measure_fit", "solve", "variance_inflation"]
-
 _FUNCTIONS_A_BLOCK = 256
 _ENTRIES_A_BLOCK = 1 << 18
 _MOST_REFINEMENTS = 4

@@ -38,8 +38,6 @@ from treepurify.threads import run_concurrently
 from treepurify.typing import Array
 from treepurify.weights.distributions import MassTables
 
-__all__ = ["Result", "Subject", "finish", "largest_effect", "table_components"]
-
 _EVERYTHING = KeptTerms()
 _ROUNDING_NORM = 1e-9
 _OF_A_SOLVE = (

@@ -8,15 +8,6 @@ from treepurify._kernels.lars import least_angle_path
 from treepurify.errors import InvalidInputError
 from treepurify.typing import Array, Indices
 
-__all__ = [
-    "Criterion",
-    "FullFit",
-    "LarsPath",
-    "TooFewRowsError",
-    "full_fit",
-    "lars_path",
-]
-
 Criterion = Literal["bic", "aic"]
 
 _TIE = 1e-9

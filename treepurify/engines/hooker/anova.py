@@ -54,8 +54,6 @@ from treepurify.weights import Weighting, as_weighting
 from treepurify.weights.distributions import MassTables
 from treepurify.weights.points import MeasurePoints, sample_points
 
-__all__ = ["hooker_anova"]
-
 _MOST_ORDER = 3
 _TOLERANCE = 1e-12
 _STEPS = 5000

@@ -20,8 +20,6 @@ from treepurify.typing import Mask
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Freedom", "measure_freedom"]
-
 _MOST_UNKNOWNS = 1500
 
 

@@ -38,8 +38,6 @@ from treepurify.grids.grid import Subset
 from treepurify.origin import called
 from treepurify.progress import progress_report
 
-__all__ = ["legendre_anova"]
-
 _MOST_ORDER = 3
 _DENSITY_DEGREE = 4
 _DENSITY_CLIP = 0.01

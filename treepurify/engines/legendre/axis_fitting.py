@@ -29,8 +29,6 @@ from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.row_weights import first_reached, heaviest
 from treepurify.typing import Array
 
-__all__ = ["Scaling", "choose_axes", "fit_axes"]
-
 Scaling = Literal["auto", "tanh", "minmax", "rank", "score", "levels"]
 
 _MOST_KNOTS = 129

@@ -17,8 +17,6 @@ from treepurify.saving import savable
 from treepurify.terms import effect_title
 from treepurify.typing import Array
 
-__all__ = ["LegendreComponent", "LegendreTerm", "evaluate_terms"]
-
 _ROWS_AT_A_TIME = 8192
 # 64 MB of values that components share.
 _MOST_KEPT = 1 << 23

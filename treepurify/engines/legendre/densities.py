@@ -15,19 +15,6 @@ from treepurify.saving import savable
 from treepurify.typing import Array
 from treepurify.weights.distributions import outer_product
 
-__all__ = [
-    "Density",
-    "DensityName",
-    "GridDensity",
-    "SeriesDensity",
-    "Subset",
-    "constant_densities",
-    "contract",
-    "grid_density",
-    "is_one",
-    "series_densities",
-]
-
 Subset = tuple[int, ...]
 DensityName = Literal["none", "legendre", "kernel"]
 

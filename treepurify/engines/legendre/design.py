@@ -13,16 +13,6 @@ from treepurify.engines.legendre.scaling import Axis
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices
 
-__all__ = [
-    "LegendreBasis",
-    "ScaledRows",
-    "count_columns",
-    "design_blocks",
-    "fill_design",
-    "rows_a_block",
-    "scaled_rows",
-]
-
 Subset = tuple[int, ...]
 
 # A block is centred, weighed and multiplied: a larger one would come from memory three times.

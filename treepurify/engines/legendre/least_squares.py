@@ -9,15 +9,6 @@ from treepurify.engines.legendre.design import LegendreBasis, ScaledRows, design
 from treepurify.engines.legendre.moments import Moments
 from treepurify.typing import Array, Indices
 
-__all__ = [
-    "Coefficients",
-    "Solver",
-    "explained_variances",
-    "factored",
-    "least_squares",
-    "rank_of",
-]
-
 _RANK_SHARE = 1e-13
 _DIRECTION_SHARE = 1e-10
 

@@ -22,14 +22,6 @@ from treepurify.engines.legendre.design import (
 from treepurify.grids.grid import Subset
 from treepurify.typing import Array, Indices
 
-__all__ = [
-    "Moments",
-    "centred_values",
-    "features_to_group",
-    "grouped_moments",
-    "measure_moments",
-]
-
 # The upper triangle of the covariances of columns, their means, and covariances with the function.
 _Found = tuple[Array, Array, Array]
 

@@ -15,15 +15,6 @@ from treepurify.engines.legendre.moments import Moments
 from treepurify.grids.grid import Subset
 from treepurify.typing import Array
 
-__all__ = [
-    "ComponentCoefficients",
-    "fit_directions",
-    "moving_directions",
-    "remove_residual_products",
-    "split_as_fitted",
-    "split_orthogonally",
-]
-
 ComponentCoefficients = dict[Subset, dict[Subset, Array]]
 """For each component the coefficients of the functions of its features and of their subsets."""
 

@@ -32,8 +32,6 @@ from treepurify.rows.row_weights import (
 )
 from treepurify.typing import Array
 
-__all__ = ["LegendreProblem", "read_problem"]
-
 
 @dataclass(frozen=True, eq=False)
 class LegendreProblem:

@@ -24,16 +24,6 @@ from treepurify.rows.columns import numeric_cells
 from treepurify.terms import term_name
 from treepurify.typing import Array, Indices
 
-__all__ = [
-    "Quality",
-    "evidence_of",
-    "largest_conditional_mean",
-    "left_over_variances",
-    "measured_quality",
-    "warn_of_left_over",
-    "worst_named",
-]
-
 _SHARE_OF_VARIANCE = 0.01
 _ROUNDING = 1e-9
 _BINS = 16

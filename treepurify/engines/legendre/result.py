@@ -46,8 +46,6 @@ from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.terms import term_name
 from treepurify.typing import Array
 
-__all__ = ["LegendreFit", "assemble"]
-
 _CLIPPED_SHARE = 0.05
 _MOST_COSINES = 200
 # Quantiles between which the mass of a few hundred rows is known well enough to draw.

@@ -14,15 +14,6 @@ from treepurify.rows.columns import FeatureSpec
 from treepurify.saving import savable
 from treepurify.typing import Array
 
-__all__ = [
-    "RANKED",
-    "Axis",
-    "ContinuousAxis",
-    "GappedAxis",
-    "LevelAxis",
-    "legendre_table",
-]
-
 # The scalings by ranks.
 RANKED = ("rank", "score")
 _LEAST_SCORED = 3

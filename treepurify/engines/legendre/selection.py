@@ -34,17 +34,6 @@ from treepurify.progress import ProgressReport
 from treepurify.typing import Array, Indices
 from treepurify.weights.distributions import outer_product
 
-__all__ = [
-    "ColumnScale",
-    "Densities",
-    "Selected",
-    "TermSelection",
-    "as_selection",
-    "candidate_columns",
-    "choose_degree",
-    "select_terms",
-]
-
 ColumnScale = Literal["unit", "density", "polynomial", "equation 7"]
 
 Densities = Callable[[Sequence[Subset]], dict[Subset, Density]]

@@ -46,8 +46,6 @@ from treepurify.rows.given_rows import given_rows
 from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.tables import check_table
 
-__all__ = ["partial_dependence_anova"]
-
 _BACKGROUND_ROWS = 200
 _COVER_NOTE = (
     "Path-dependent effects average over the training rows in the nodes of each tree. They add up "

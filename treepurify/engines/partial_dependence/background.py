@@ -19,16 +19,6 @@ from treepurify.rows.samples import sample_rows
 from treepurify.rows.table_reader import check_distribution, read_columns
 from treepurify.typing import Array, Indices, Mask
 
-__all__ = [
-    "Background",
-    "OnGrids",
-    "cells_by_order",
-    "certificate_note",
-    "describe_background",
-    "outside_support",
-    "read_background",
-]
-
 OnGrids = Mapping[int, tuple[Grid, EncodedRows]]
 """By the order of the tables of a model, their grid and the rows on it."""
 

@@ -21,8 +21,6 @@ from treepurify.threads import map_threads
 from treepurify.typing import Array, Integers
 from treepurify.weights import Empirical
 
-__all__ = ["PatternComponent", "PatternTensor"]
-
 _ROWS_A_BLOCK = 2048
 _NUMBERS_OF_A_TABLE = 1 << 22
 # What adding the corners of a leaf to a table takes, in rows that are compared with it.

@@ -22,13 +22,6 @@ from treepurify.progress import ProgressReport
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Indices, Integers
 
-__all__ = [
-    "PatternShares",
-    "empty_shares",
-    "pattern_shares",
-    "term_table",
-]
-
 _LEAVES_A_PIECE = 256
 _MOST_ROWS_A_BLOCK = 1 << 15
 _LEAST_ROWS_A_BLOCK = 1 << 10

@@ -36,8 +36,6 @@ from treepurify.saving import savable
 from treepurify.terms import effect_title, term_name
 from treepurify.typing import Array
 
-__all__ = ["SampledBackground", "SampledComponent", "partial_dependence", "sampled_anova"]
-
 _POINTS = 100
 _POINTS_A_BLOCK = 512
 # Bytes of a term in addition to its values: the component and its errors, or its entry in a dict.

@@ -22,8 +22,6 @@ from treepurify.typing import Array
 from treepurify.weights import Empirical
 from treepurify.weights.distributions import MassTables
 
-__all__ = ["table_terms"]
-
 
 def table_terms(
     model: AdditiveTables, on_grids: OnGrids, memory_budget: int, report: ProgressReport

@@ -30,8 +30,6 @@ from treepurify.remainder import Difference
 from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.typing import Array
 
-__all__ = ["TABLE_ORDER", "tree_terms"]
-
 TABLE_ORDER = 2
 """Largest number of features of a table; larger terms are evaluated from the leaves."""
 

@@ -30,8 +30,6 @@ from treepurify.terms import effect_title
 from treepurify.typing import Array
 from treepurify.weights.distributions import outer_product
 
-__all__ = ["BoxComponent", "pure_tables", "purify_by_closed_form"]
-
 _TABLE_ORDER = 2
 # Pairs of leaves whose second moments are summed within a purification: about a second.
 _MOST_PAIRS = 200_000_000

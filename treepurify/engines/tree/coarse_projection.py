@@ -29,8 +29,6 @@ from treepurify.rows.source_reader import RowBatch
 from treepurify.typing import Array
 from treepurify.weights import Weighting
 
-__all__ = ["CoarseProjection", "fit_on_coarse_cells", "lay_out_coarse"]
-
 # Fewer rows for an unknown than this fit noise: on forests of real data new rows tell.
 _ROWS_PER_UNKNOWN = 4
 _MOST_UNKNOWNS = 5000

@@ -19,8 +19,6 @@ from treepurify.typing import Array, Integers
 from treepurify.weights import Weighting
 from treepurify.weights.cell_counts import RowsOnGrid
 
-__all__ = ["IndependentLeaves", "OutputLeaves", "independent_leaves"]
-
 
 class OutputLeaves(NamedTuple):
     """The leaves of one output, by leaf and by feature.

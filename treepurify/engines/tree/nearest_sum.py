@@ -48,17 +48,6 @@ from treepurify.threads import iterate_threads
 from treepurify.typing import Array
 from treepurify.weights.distributions import MassTables
 
-__all__ = [
-    "FittedTables",
-    "count_unknowns",
-    "fit_tables",
-    "fitted_result",
-    "has_few_cells",
-    "is_joint_fit",
-    "low_orders",
-    "purify_jointly",
-]
-
 _PAIR = 2
 # Fewer rows for an unknown than this fit noise, and more unknowns take long.
 _ROWS_PER_UNKNOWN, _MOST_UNKNOWNS = 4, 5000

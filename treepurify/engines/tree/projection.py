@@ -40,14 +40,6 @@ from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.threads import available_threads, iterate_threads, one_blas_thread
 from treepurify.typing import Array, Cells, Indices, Integers
 
-__all__ = [
-    "ProductSums",
-    "RowGroups",
-    "project",
-    "row_groups",
-    "sum_products",
-]
-
 Rows = npt.NDArray[np.uint32]
 
 # Rows of one weight are counted 64 at a time, which takes a tenth of the time of adding weights.

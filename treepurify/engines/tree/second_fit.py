@@ -36,8 +36,6 @@ from treepurify.rows.row_weights import (
 )
 from treepurify.typing import Array, Indices, Integers
 
-__all__ = ["SourceRows", "fit_residual", "source_rows"]
-
 _PAIR = 2
 # Share of the variance below which nothing is gained.
 _NOTHING = 1e-3

@@ -23,8 +23,6 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["MOST_PAIRS", "InteractionIndices", "component_variance", "leaf_indices"]
-
 MOST_PAIRS = 2_000_000_000
 """Sums are exact by default up to this much work, some ten seconds on one core."""
 # One leaf on one sampled row takes the time of three pairs, and may take half of that of all.

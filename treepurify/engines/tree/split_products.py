@@ -28,17 +28,6 @@ from treepurify.grids.grid import Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.typing import Array, Indices, Integers, Mask
 
-__all__ = [
-    "FEWER_PRODUCTS",
-    "ProductTables",
-    "SplitProducts",
-    "Splits",
-    "product_tables",
-    "sets_of",
-    "splits_of",
-    "tree_products",
-]
-
 FEWER_PRODUCTS = (
     "Main effects alone, purify(model, X, order=1), need far less. For pairs, treat features as "
     'independent, purify(model, X, weights="independent"), or, if the model has few features, use '

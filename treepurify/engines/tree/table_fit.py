@@ -13,26 +13,6 @@ from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.rows.row_weights import heaviest, mean_square
 from treepurify.typing import Array, Indices, Integers
 
-__all__ = [
-    "FOLDS",
-    "Equations",
-    "Fit",
-    "LeastNorm",
-    "Tables",
-    "add_up",
-    "all_cells",
-    "equations_of_folds",
-    "expand",
-    "join_cells",
-    "lay_out",
-    "least_norm",
-    "merge_cells",
-    "places_of_rows",
-    "ridge",
-    "solve",
-    "without_heaviest",
-]
-
 _MOST_STEPS, _CONVERGED = 100, 1e-10
 # If the rows do not determine an unknown, given those before, its pivot is at most a few times the
 # share of the ridge in the diagonal. If it depends on them under any distribution, it is rounding.
