@@ -133,7 +133,7 @@ class Problem:
         The model on its cells, once these were chosen.
     copied : CopiedRows, optional
         The rows that were given, where those of the measure are copies of them.
-    given : SourceRows, optional
+    source_rows : SourceRows, optional
         Which of these each row is, where effects of a low order are fitted.
     trusts_rows : bool
         Whether the caller has named the measure: then effects are those under these rows, not
@@ -160,7 +160,7 @@ class Problem:
     cuts: Cuts | None = None
     layout: Layout = NOT_LAID_OUT
     copied: CopiedRows | None = None
-    given: Any = None
+    source_rows: Any = None
     trusts_rows: bool = True
     all_rows: RowStream | None = None
     n_rows: int | None = None

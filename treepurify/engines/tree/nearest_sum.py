@@ -77,7 +77,7 @@ class FittedTables(NamedTuple):
         Margin of these rows.
     facts : dict
         Entries of the diagnostics about the fit, its error among them.
-    given : SourceRows, optional
+    source_rows : SourceRows, optional
         Which of the given rows they are; None where the residual is not to be fitted.
     directions : EffectTensors, optional
         Sums of tables that vanish on all rows, as outputs side by side.
@@ -91,7 +91,7 @@ class FittedTables(NamedTuple):
     rows: Mapping[int, EncodedRows]
     margin: Array
     facts: dict[str, Any]
-    given: SourceRows | None = None
+    source_rows: SourceRows | None = None
     directions: EffectTensors | None = None
     note: str = ""
     is_measure: bool = True
@@ -140,7 +140,7 @@ def purify_jointly(problem: Problem, other: Callable[[], FittedTables] | None) -
     rows, margin = _rows_and_margin(problem, order)
     features = [j for j in problem.model.used_features if problem.grid.axes[j].n_cells > 1]
     tables = all_cells(rows, features, problem.layout.grids)
-    fitted = fit_tables(problem, tables, rows, margin, problem.given)
+    fitted = fit_tables(problem, tables, rows, margin, problem.source_rows)
     fitted = fitted._replace(facts=fitted.facts | {"missed": 0.0})
     if other is not None:
         held_out = fitted.facts.get("held_out_r_squared", 1.0)
@@ -157,7 +157,7 @@ def fit_tables(
     tables: Tables,
     rows: Mapping[int, EncodedRows],
     margin: Array,
-    given: SourceRows | None = None,
+    source_rows: SourceRows | None = None,
 ) -> FittedTables:
     """Return tables fitted to the margin of rows all at once.
 
@@ -171,7 +171,7 @@ def fit_tables(
         The rows on the grid of each order.
     margin : ndarray of float64, shape (n_rows, n_outputs)
         Their margin.
-    given : SourceRows, optional
+    source_rows : SourceRows, optional
         Which of the given rows they are, if the fit is to be measured on rows that are left out.
     """
     check_budget(
@@ -195,13 +195,13 @@ def fit_tables(
         "converged": True,
         "error": [fit.error] * n,
     }
-    if given is not None:
+    if source_rows is not None:
         explained = sum(
             part.gain(solve(total.without(part)).solution) * float(part.square.sum())
-            for part in equations_of_folds(tables, *data, given.fold)
+            for part in equations_of_folds(tables, *data, source_rows.fold)
         )
         held_out = explained / max(float(total.square.sum()), _LEAST)
-        facts |= {"effective_rows": given.effective, "held_out_r_squared": held_out}
+        facts |= {"effective_rows": source_rows.effective, "held_out_r_squared": held_out}
     expanded = expand(tables, np.column_stack([fit.solution, fit.directions]))
     constant = expanded.pop(())
 
@@ -224,7 +224,7 @@ def low_orders(problem: Problem, complete: Result) -> FittedTables:
     }
     facts = {"undetermined": 0, "converged": True, "error": [0.0] * margin.shape[1]}
     return FittedTables(
-        _tensors(problem, complete.intercept, tables), rows, margin, facts, problem.given
+        _tensors(problem, complete.intercept, tables), rows, margin, facts, problem.source_rows
     )
 
 
@@ -285,8 +285,10 @@ def fitted_result(problem: Problem, fitted: FittedTables) -> Result:
     facts = {"missed": None} | fitted.facts
     pure = _purify(problem, fitted.effects)
     explained = _explain(fitted, pure.purified.intercept, pure.purified.effects)
-    if fitted.given is not None:
-        missed, more = fit_residual(problem, fitted.rows, fitted.margin, explained, fitted.given)
+    if fitted.source_rows is not None:
+        missed, more = fit_residual(
+            problem, fitted.rows, fitted.margin, explained, fitted.source_rows
+        )
         facts["missed"] = missed
         if more:
             pure = _purify(problem, _sum_of(problem, pure, more))

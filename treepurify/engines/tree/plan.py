@@ -13,14 +13,10 @@ from typing import Any
 from treepurify.engines.common.explained import count_in_cells
 from treepurify.engines.common.finish import Result
 from treepurify.engines.common.problem import NOT_LAID_OUT, Problem, Resolution, lay_out
-from treepurify.engines.tree.coarse_projection import CoarseProjection
 from treepurify.engines.tree.exact import subsets_of_tables
 from treepurify.engines.tree.routes import (
-    TreeProjection,
     TreeRoute,
     choose_route,
-    reads_rows,
-    settings_of,
 )
 from treepurify.engines.tree.second_fit import SourceRows, source_rows
 from treepurify.errors import MemoryBudgetError
@@ -137,10 +133,10 @@ def solve(problem: Problem) -> tuple[Problem, Result]:
     MemoryBudgetError
         If the model does not fit the budget.
     """
-    problem, route = choose_route(replace(problem, given=_source_rows(problem)))
+    problem, route = choose_route(replace(problem, source_rows=_source_rows(problem)))
     stream = problem.stream
     if stream is not None and not stream.is_table:
-        prepared = _sampled if reads_rows(problem, route) else _counted
+        prepared = _sampled if route.reads_rows(problem) else _counted
         problem = prepared(problem, stream, route)
     elif problem.layout is NOT_LAID_OUT:
         problem = replace(problem, layout=route.lay_out(problem))
@@ -165,9 +161,8 @@ def _source_rows(problem: Problem) -> SourceRows | None:
 def _sampled(problem: Problem, stream: RowStream, route: TreeRoute) -> Problem:
     """Return the problem for a sample of rows in batches, which are fitted one by one."""
     check_repeats(stream.source, _PASSES_OF_A_FIT)
-    settings: TreeProjection | CoarseProjection = settings_of(problem, TreeProjection())
-    if route.name == "coarse":
-        settings = settings_of(problem, CoarseProjection())
+    asked, usual = problem.method, route.options
+    settings = asked if isinstance(asked, type(usual)) else usual
     sample = sample_stream(
         stream, settings.sample_rows, settings.seed, problem.memory_budget, problem.report
     )
@@ -188,14 +183,14 @@ def _sampled(problem: Problem, stream: RowStream, route: TreeRoute) -> Problem:
         missing_cells=problem.missing_cells if is_whole else "always",
         facts={**problem.facts, **reading},
     )
-    return replace(drawn, given=_source_rows(drawn), layout=route.lay_out(drawn))
+    return replace(drawn, source_rows=_source_rows(drawn), layout=route.lay_out(drawn))
 
 
 def _counted(problem: Problem, stream: RowStream, route: TreeRoute) -> Problem:
     """Return the problem with the rows in batches counted in its cells, in one pass."""
     is_product, wide = problem.weighting.is_product, problem.layout
     subsets: list[Subset] = [(j,) for j in problem.model.used_features]
-    if route.name != "closed-form":
+    if not route.takes_margins:
         subsets = subsets_of_tables(problem)
     if is_product:
         subsets = sorted({(j,) for subset in subsets for j in subset})

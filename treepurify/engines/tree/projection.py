@@ -313,8 +313,8 @@ def project(problem: Problem, tolerance: float) -> FittedTables:
         dict.fromkeys(range(1, _MOST_ORDER + 1), task.rows),
         margin,
         facts,
-        problem.given,
-        note=_BESIDE_ROWS if problem.given is None else "",
+        problem.source_rows,
+        note=_BESIDE_ROWS if problem.source_rows is None else "",
         is_measure=task.share == 0.0,
     )
 

@@ -103,12 +103,18 @@ class TreeRoute(NamedTuple):
     methods : tuple of str
         The values of `method` that may lead to it.
     applies : callable
-        Whether it is taken, unless one before it is. Raises `InvalidInputError` if it is requested
-        and does not fit the measure or the model.
+        Whether it is taken, unless one before it is.
     run : callable
         Returns the effects.
     lay_out : callable
-        Returns the model on its cells: those of all its cuts, unless it has cells of its own.
+        Returns the model on its cells: those of all its cuts, unless it has cells of its own. Then
+        `applies` is asked before any are made.
+    reads_rows : callable
+        Whether it reads rows one by one, not only how many are in each cell.
+    options : TreeProjection or CoarseProjection
+        The settings that it takes from `method`, where these are not given.
+    takes_margins : bool
+        Whether it reads the mass of single features only.
     """
 
     name: str
@@ -116,22 +122,30 @@ class TreeRoute(NamedTuple):
     applies: Callable[[Problem], bool]
     run: Callable[[Problem], Result]
     lay_out: Callable[[Problem], Layout] = lay_out
+    reads_rows: Callable[[Problem], bool] = lambda _: False
+    options: TreeProjection | CoarseProjection = TreeProjection()
+    takes_margins: bool = False
 
 
 def choose_route(problem: Problem) -> tuple[Problem, TreeRoute]:
     """Return the first of `ROUTES` that applies, and the model on the cells of all its cuts.
 
-    A route with cells of its own is asked before these are made, and gets none.
+    A route with cells of its own gets none. The last route of each method always applies.
     """
     name = _method_name(problem)
     _check_request(problem, name)
     routes = [route for route in ROUTES if name in route.methods]
-    if routes[0].lay_out is not lay_out and routes[0].applies(problem):
-        return problem, routes[0]
-    problem = replace(problem, layout=lay_out(problem))
-    return problem, next(
-        route for route in routes if route.lay_out is lay_out and route.applies(problem)
-    )
+    laid_out = problem
+    for route in routes:
+        if route.lay_out is not lay_out:
+            if route.applies(problem):
+                return problem, route
+            continue
+        if laid_out is problem:
+            laid_out = replace(problem, layout=lay_out(problem))
+        if route.applies(laid_out):
+            break
+    return laid_out, route
 
 
 def _check_request(problem: Problem, name: MethodName) -> None:
@@ -161,13 +175,6 @@ def _check_request(problem: Problem, name: MethodName) -> None:
             raise InvalidInputError(f'method="{name}" {words}')
 
 
-def reads_rows(problem: Problem, route: TreeRoute) -> bool:
-    """Return whether a route reads rows one by one, not only how many are in each cell."""
-    if route.name == "exact":
-        return _is_cut_short(problem)
-    return route.name in ("coarse", "joint", "projection")
-
-
 def settings_of(problem: Problem, default: Settings) -> Settings:
     """Return the settings that were requested with the method, or those of a default."""
     return problem.method if isinstance(problem.method, type(default)) else default
@@ -191,8 +198,8 @@ def _is_cut_short(problem: Problem) -> bool:
 
 
 def _effective_rows(problem: Problem) -> float:
-    if problem.given is not None:
-        return float(problem.given.effective)
+    if problem.source_rows is not None:
+        return float(problem.source_rows.effective)
     return 0 if problem.stream is None else problem.stream.expected_rows
 
 
@@ -255,7 +262,8 @@ def _run_jointly(problem: Problem) -> Result:
         return low_orders(problem, purify_exactly(problem, "exact"))
 
     may_be_noise = problem.method == "auto" and not problem.trusts_rows
-    return purify_jointly(problem, apart if may_be_noise and problem.given is not None else None)
+    has_others = may_be_noise and problem.source_rows is not None
+    return purify_jointly(problem, apart if has_others else None)
 
 
 def _is_exact(problem: Problem) -> bool:
@@ -303,7 +311,7 @@ def _nanoseconds(shape: Sequence[int], n_outputs: int) -> float:
 
 def _run_exactly(problem: Problem) -> Result:
     result = purify_exactly(problem, "exact")
-    if problem.given is None or not _is_cut_short(problem):
+    if problem.source_rows is None or not _is_cut_short(problem):
         return result
     return fitted_result(problem, low_orders(problem, result))
 
@@ -314,7 +322,6 @@ def _is_closed(problem: Problem) -> bool:
 
 
 def _always(_: Problem) -> bool:
-    """What is left: each tree by itself, whatever its depth; or the paper's own algorithm."""
     return True
 
 
@@ -339,11 +346,26 @@ def _run_coarse(problem: Problem) -> Result:
 
 
 ROUTES = (
-    TreeRoute("coarse", ("auto", "coarse"), _is_coarse, _run_coarse, _coarse_layout),
-    TreeRoute("joint", ("auto", "exact"), _fits_jointly, _run_jointly),
-    TreeRoute("exact", ("auto", "exact"), _is_exact, _run_exactly),
-    TreeRoute("closed-form", ("auto", "closed-form"), _is_closed, purify_by_closed_form),
-    TreeRoute("projection", ("auto", "projection"), _always, _run_projection),
+    TreeRoute(
+        "coarse",
+        ("auto", "coarse"),
+        _is_coarse,
+        _run_coarse,
+        lay_out=_coarse_layout,
+        reads_rows=_always,
+        options=CoarseProjection(),
+    ),
+    TreeRoute("joint", ("auto", "exact"), _fits_jointly, _run_jointly, reads_rows=_always),
+    TreeRoute("exact", ("auto", "exact"), _is_exact, _run_exactly, reads_rows=_is_cut_short),
+    TreeRoute(
+        "closed-form",
+        ("auto", "closed-form"),
+        _is_closed,
+        purify_by_closed_form,
+        takes_margins=True,
+    ),
+    # Each tree by itself, whatever its depth.
+    TreeRoute("projection", ("auto", "projection"), _always, _run_projection, reads_rows=_always),
     TreeRoute("mass-moving", ("mass-moving",), _always, _run_mass_moving),
 )
 """With `method` ``"auto"`` the first that applies is taken."""
