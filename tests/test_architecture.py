@@ -82,7 +82,7 @@ PART_OF_FILE = dict.fromkeys(
     "decomposition",
 )
 PART_OF_FILE |= dict.fromkeys(("spread", "verdict"), "decomposition")
-PART_OF_FILE["notebook"] = "frames"
+PART_OF_FILE["summary"] = "frames"
 # The entrances: they may import everything, and nothing may import them.
 ENTRANCES = {"__init__", "__main__", "cli", "demo", "options", "precompiling", "results"}
 

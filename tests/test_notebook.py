@@ -10,7 +10,7 @@ from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegress
 
 import treepurify as tp
 from treepurify.demo import load_demo_data
-from treepurify.notebook import notebook_summary
+from treepurify.summary import notebook_summary
 from treepurify.terms import same_digits
 from treepurify.verdict import shares_words
 

@@ -16,9 +16,9 @@ from sklearn.pipeline import make_pipeline
 
 import treepurify as tp
 from treepurify.collinear import merge_cancelling
-from treepurify.frames import text_summary
 from treepurify.report.effects import EffectPages
 from treepurify.report.sentences import model_statements
+from treepurify.summary import text_summary
 from treepurify.terms import same_digits
 from treepurify.verdict import notes, shares_words
 

@@ -65,8 +65,8 @@ _DONE_BY = {
     "with_effect": "evidence.editing.with_effect",
     "as_trained": "comparing.apparent.as_trained",
     "save": "storage.save_decomposition",
-    "__repr__": "frames.text_summary",
-    "_repr_html_": "notebook.notebook_summary",
+    "__repr__": "summary.text_summary",
+    "_repr_html_": "summary.notebook_summary",
 }
 # What parts of the package read, and users do not call.
 _INTERNAL = {

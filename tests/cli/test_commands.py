@@ -20,8 +20,8 @@ from treepurify.cli.app import app
 from treepurify.cli.printing import in_options, print_facts, print_table
 from treepurify.cli.reading import read_rows
 from treepurify.demo import model as demo_model
-from treepurify.frames import text_summary
 from treepurify.storage import load
+from treepurify.summary import text_summary
 
 # Rich would read these as a style, as the end of one, as an escape and as a picture.
 NAMES = ["city[paris]", "a[/b]", "[bold]c\\", ":cat:"]

@@ -36,7 +36,6 @@ from treepurify.errors import InvalidInputError, TreepurifyError
 from treepurify.export.ebm import to_ebm
 from treepurify.export.relativities import to_relativities
 from treepurify.export.sql import to_sql
-from treepurify.frames import text_summary
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.families import known_files
 from treepurify.models.parse import Model, parse_model
@@ -46,6 +45,7 @@ from treepurify.report.html import write_html
 from treepurify.report.validation import write_validation
 from treepurify.rows.columns import ZERO_THRESHOLD, FeatureSpec
 from treepurify.storage import load, write_atomically
+from treepurify.summary import text_summary
 from treepurify.terms import in_digits
 
 _MOST_NAMES = 12

@@ -1,22 +1,93 @@
-"""A decomposition in a notebook: what `print` shows, with bars, small pictures and all figures."""
+"""What `print` and a notebook show of a decomposition.
 
+In both: the model, its leading effects with size and share, what the orders explain, and at most
+two notes. A notebook has bars and small pictures, too.
+"""
+
+from collections.abc import Iterator, Sequence
 from html import escape
 
 import numpy as np
 
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
-from treepurify.frames import opening_words, shown_lines
-from treepurify.ranking import Line
+from treepurify.ranking import OFFSETS, Line
+from treepurify.terms import in_groups, same_digits
 from treepurify.typing import Array
 from treepurify.verdict import notes, shares_words
 
-_MOST_ROWS, _LEAST_PAIRS = 15, 3
+# Lines that are shown, of which some are pairs: people ask which interactions there are.
+_LEAST_PAIRS = 3
+# These measures are those of rows, which are counted.
+_OF_ROWS = {"empirical", "smoothed rows"}
+_LIBRARIES = {"xgboost": "XGBoost", "lightgbm": "LightGBM", "catboost": "CatBoost"}
+_LIBRARIES |= {"interpret": "EBM", "treelite": "Treelite"}
+_MOST_ROWS = 15
 # Pixels of a small picture and of the bar of a size.
 _WIDTH, _HEIGHT, _BAR = 120, 34, 70
 # So many steps are more than such a picture can show.
 _MOST_STEPS = 120
 _CELL = 'style="text-align: left; vertical-align: middle"'
+
+
+def text_summary(d: Decomposition, most: int = 8) -> str:
+    """Return three facts, and at most two notes."""
+    ranking = d.rank(read_rows=False)
+    lines = ranking.leading(most, least_pairs=_LEAST_PAIRS)
+    rows = [["", "size", "share", ""]]
+    for name, size, share, note in shown_lines(d, lines):
+        rows.append([name, size, share, note])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table = [
+        f"{name:<{widths[0]}}  {size:>{widths[1]}}  {share:>{widths[2]}}  {note}".rstrip()
+        for name, size, share, note in rows
+    ]
+    more = len(d) - sum(not line.is_sum for line in lines)
+    text = [opening_words(d), *(table if lines else [])]
+    text += [f"... and {more} more"] if more else []
+    return "\n".join([*text, *filter(None, [shares_words(d, ranking)]), *notes(d, ranking)])
+
+
+def shown_lines(d: Decomposition, lines: Sequence[Line]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the name, size, share and a word on each line of a table for people."""
+    write = same_digits([line.size for line in lines])
+    is_said = False
+    for line in lines:
+        share = "" if np.isnan(line.share) else f"{line.share:z.0%}"
+        note = OFFSETS if line.offsets and not is_said else ""
+        is_said = is_said or bool(note)
+        yield "  " * line.is_member + line.name(d.term_name), write(line.size), share, note
+
+
+def opening_words(d: Decomposition) -> str:
+    """Return what was decomposed, into how many effects, and what they are averages over."""
+    counted = _counted_effects(d)
+    n_rows = d.origin.measure_rows
+    over = f"distribution: {d.measure}"
+    if n_rows and d.measure in _OF_ROWS:
+        over = f"averaged over {in_groups(n_rows)} rows"
+    outputs = f", {d.n_outputs} outputs together" if d.n_outputs > 1 else ""
+    return f"{_model_words(d)}{counted}, {over}{outputs}"
+
+
+def _model_words(d: Decomposition) -> str:
+    """Return the model and its size, such as ``"XGBoost, 100 trees: "``; empty if unknown."""
+    model = d.origin.model
+    if model is None or not model.kind:
+        return ""
+    sizes = {"trees": model.trees, "terms": model.terms}
+    counted = "".join(f", {count} {what}" for what, count in sizes.items() if count)
+    return f"{_LIBRARIES.get(model.library, model.kind)}{counted}: "
+
+
+def _counted_effects(d: Decomposition) -> str:
+    """Return how many effects there are, of how many features."""
+    n_combined = len(d.inputs.combined)
+    n_others = len(d.feature_names) - n_combined
+    of = [f"{n_others} feature{'s' * (n_others != 1)}"] if n_others or not n_combined else []
+    if n_combined:
+        of.append(f"{n_combined} combination{'s' * (n_combined != 1)} of columns")
+    return f"{len(d)} effects of {' and '.join(of)}"
 
 
 def notebook_summary(d: Decomposition) -> str:
