@@ -19,6 +19,7 @@ CONSTANTS = {
     "docs/auditing.md": dict.fromkeys(["1", "2", "5", "30", "90"], _RULE),
     "docs/comparing.md": {"2": _RULE},
     "docs/continuous.md": {"99": "counted on the rows of California housing"},
+    "docs/deep.md": {"0.5": _RULE},
     "docs/exporting.md": {"0.5": _RULE},
     "docs/getting_started.md": {
         "4": "tests/test_demo.py checks it",

@@ -32,7 +32,7 @@ def importance_table(d: Decomposition, order: int | None, details: bool) -> "pd.
 
     check_flag("details", details)
     if order is not None:
-        check_whole("order", order, 1)
+        check_whole("order", order, 1, max(len(d.feature_names), 1))
     lines = [
         line
         for subset, line in d.ranking.by_effect.items()

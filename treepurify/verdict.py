@@ -117,8 +117,9 @@ def notes(d: Decomposition, ranking: Ranking) -> list[str]:
     judged = verdict(d)
     found += [judged.sentence * (judged.state == "bad"), spread_words(d)]
     found += [group.sentence for group in ranking.collinear[:1]]
-    found += [] if c is None else [_undetermined_words(c, d)]
-    if known is not None and not known.is_unique:
+    if known is None or known.is_unique:
+        found += [] if c is None else [_undetermined_words(c, d)]
+    else:
         which = "the smallest" if known.is_least_norm else "one"
         found.append(f"The rows do not determine all effects: this is {which} of many solutions.")
     return [*filter(None, [*found, measure_words(d), _columns_words(d)])][:_MOST_NOTES]

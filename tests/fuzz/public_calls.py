@@ -331,7 +331,8 @@ def repeated_training() -> Iterator[Call]:
 def results() -> Iterator[Call]:
     w = world()
     d, X = w["d"], w["X"]
-    for name in ("importance", "orthogonality", "tensor_components"):
+    yield Call("Decomposition.importance", d.importance, {}, {"details": "flag"})
+    for name in ("orthogonality", "tensor_components"):
         yield Call(f"Decomposition.{name}", getattr(d, name))
     batches = {"X": "table or batches"}
     yield Call("Decomposition.r_squared", d.r_squared, {"X": X}, batches)
@@ -420,11 +421,11 @@ def figures() -> Iterator[Call]:
     several = {"decompositions": "several named results"}
     both = {"decompositions": {"one": d, "two": d}, "key": "a"}
     yield Call("plots.overlay", plots.overlay, both, several)
-    yield Call("plots.pair", plots.pair, {"d": d, "key": ("a", "b")}, {"limit": "number"})
+    yield Call("plots.pair", plots.pair, {"d": d, "key": ("a", "b")}, {"second": "key"})
     along = tp.feature_profile(w["model"], X, "a", w["y"], progress=False)
     shown = {"profile": "result", "curves": "flag", "effects": "result"}
     yield Call("plots.profile", plots.profile, {"profile": along}, shown)
-    yield Call("plots.pair_lines", plots.pair_lines, {"d": d, "key": ("a", "b")})
+    yield Call("plots.pair_lines", plots.pair_lines, {"d": d, "key": ("a", "b")}, {"second": "key"})
     found = {"found": "result"}
     yield Call("plots.mean_difference", plots.mean_difference, {"found": w["gap"]}, found)
     yield Call("plots.weak_spots", plots.weak_spots, {"found": w["weak"]}, found)
@@ -494,6 +495,8 @@ MADE_BY_ENGINES = {
 }  # fmt: skip
 # Methods by which parts of the package speak to each other.
 INTERNAL = {
+    "noted",
+    "row_stream",
     "tables",
     "on_cells",
     "on_rows",

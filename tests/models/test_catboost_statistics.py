@@ -316,8 +316,7 @@ def test_labels_that_no_row_has_are_shown_as_one(tmp_path):
     assert not d.to_frame()["cell"].str.startswith("#").any()
 
     figure = tp.plots.main_effect(loaded, "city")
-    assert {each.get_text() for each in figure.get_yticklabels()} == set(named)
-    assert "10 categories" in figure.get_ylabel().replace("\n", " ")
+    assert {each.get_text() for each in figure.get_yticklabels()} == {*named, "20 more"}
 
 
 def test_means_of_labels_that_no_row_has_are_weighted():

@@ -177,7 +177,7 @@ def test_a_network_of_several_trainings_shows_how_large_a_pair_may_be(trained):
     broadest = max(line.get_linewidth() for line in faint)
     np.testing.assert_allclose(
         sorted(line.get_linewidth() for line in faint),
-        sorted(broadest * (upper / widest) ** 2 for _, upper in ends.values()),
+        sorted(broadest * upper / widest for _, upper in ends.values()),
     )
     dashed = [line for line in ax.lines if line.get_linestyle() == "--"]
     assert len(dashed) == sum(lower <= 0 for lower, _ in ends.values())

@@ -360,7 +360,7 @@ def test_the_picture_shows_the_effect_that_breaks_it():
     parts = found.checks[0].by_effect(d)
     assert parts.to_dict() == pytest.approx({"a & b": -1.0})
     ax = tp.plots.monotonicity(found, d)
-    assert "\N{MINUS SIGN}1.00 from a & b" in ax.get_legend().get_title().get_text()
+    assert "\N{MINUS SIGN}1 from a & b" in ax.get_legend().get_title().get_text()
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
     assert {"worst step", "b 1 (row)"} <= set(labels)
     proved = tp.check_monotonicity(model.fit(X, X["a"]), X, {"a": "increasing"}, **QUIET)

@@ -39,8 +39,8 @@ def hidden_effects(audit: Audit, total: Array) -> Iterator[Finding]:
             for values in (apparent[:, k], component.values[:, k], moved)
         )
         sentence = (
-            f"The {effect_words(d, subset, k)} has a size of {after:.3g}, but the one that the "
-            f"model stores {before:.3g}: a part of size {size:.3g} is stored in interactions."
+            f"The {effect_words(d, subset, k)} has a size of {after:.3g}, not {before:.3g} as the "
+            f"model stores it: a part of size {size:.3g} is stored in interactions."
         )
         numbers = {"share_moved": share, "deviation": after, "deviation_apparent": before}
         yield Finding("hidden effect", subset, k, share, sentence, numbers)

@@ -29,6 +29,8 @@ from treepurify.models.catboost_features import (
 from treepurify.models.catboost_library import (
     cbm_as_json,
     export_json,
+    file_margin,
+    raw_margin,
 )
 from treepurify.models.catboost_statistics import CategoryStatistic
 from treepurify.models.catboost_trees import nested_nodes, oblivious_nodes
@@ -37,6 +39,9 @@ from treepurify.models.files import ModelFile
 from treepurify.models.json_text import DAMAGE, read_json
 from treepurify.models.parsed import ModelSource, plain_labels
 from treepurify.typing import Array
+
+# What `FAMILIES` asks of a family.
+__all__ = ["file_margin", "parse", "parse_file", "raw_margin"]
 
 # How CatBoost's own `predict` or `predict_proba` turns a raw value into a response.
 _LINKS: dict[str, LinkName] = {

@@ -112,7 +112,10 @@ def with_known_labels(model: Parsed, X: Any) -> Parsed:
     elif steps is None and any(spec.derivation is not None for spec in raws):
         return model  # a pipeline without names, whose features have no place in the table
     else:
-        n_columns = np.shape(X)[1]
+        try:
+            n_columns = np.shape(X)[1]
+        except (ValueError, IndexError):
+            return model  # what is no table is refused where rows are read
         place = {spec.name: j for j, spec in enumerate(raws) if j < n_columns}
 
     @cache

@@ -28,7 +28,7 @@ from treepurify.models.lightgbm_features import (
     monotone_constraints,
 )
 from treepurify.models.lightgbm_grammar import is_as_written
-from treepurify.models.lightgbm_library import booster_of, text_of
+from treepurify.models.lightgbm_library import booster_of, load_file, text_of
 from treepurify.models.lightgbm_library import raw_margin as library_margin
 from treepurify.models.lightgbm_text import (
     ModelText,
@@ -39,6 +39,9 @@ from treepurify.models.lightgbm_text import (
 from treepurify.models.parsed import ModelSource
 from treepurify.rows.columns import ZERO_THRESHOLD, FeatureSpec
 from treepurify.typing import Array, Integers, Mask
+
+# What `FAMILIES` asks of a family.
+__all__ = ["load_file", "parse", "parse_file", "raw_margin"]
 
 _DEFAULT_LEFT = 2
 _UNASKED = (

@@ -98,7 +98,7 @@ def importance(
     check_result("d", d, Decomposition)
     check_whole("top", top, 1)
     if order is not None:
-        check_whole("order", order, 1)
+        check_whole("order", order, 1, max(len(d.feature_names), 1))
     lines = _drawn(d, order, top)
     ax = axes_or_new(ax, *importance_size(d, top, order))
     kinds = [_kind(line) for line in lines]

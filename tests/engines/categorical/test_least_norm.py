@@ -115,10 +115,10 @@ def test_effects_that_the_rows_hardly_determine_do_not_cancel(library, order):
     assert d.diagnostics["identifiability"]["inflation"] < 2
     deviation = np.std(model(X))
     assert max(np.abs(c.values).max() for c in d.components.values()) < 5 * deviation
-    assert repr(d).split("\n")[0].endswith("averaged over 600 rows: the smallest of many solutions")
-    assert d.certificate.details()[0].startswith("The data cannot separate ")
+    assert "do not determine all effects: this is the smallest of many solutions." in repr(d)
+    assert "The data cannot separate " in d.certificate.details()[1]
     first = quiet(model, X, order=order, bins=10, selection="greedy", rank=500)
-    assert repr(first).split("\n")[0].endswith("averaged over 600 rows: one of many solutions")
+    assert "do not determine all effects: this is one of many solutions." in repr(first)
 
 
 def test_many_more_functions_than_rows_are_refused_before_they_are_selected(monkeypatch):
