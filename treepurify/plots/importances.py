@@ -76,7 +76,7 @@ def importance(
     Raises
     ------
     InvalidInputError
-        If `order` or `top` is less than one.
+        If `order` or `top` is less than one, or there are fewer features than `order`.
     MissingDependencyError
         If matplotlib is not installed.
 
