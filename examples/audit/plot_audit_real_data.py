@@ -91,8 +91,8 @@ income
 draw(income, "hidden effect", ("marital_status",))
 
 # %%
-# *The interaction of age and capital gain is hardly an interaction: 2.7% of the variance before,
-# 0.07% after.* The figure changes from bottom to top, with the capital gain, and less from left to
+# *The interaction of age and capital gain is hardly an interaction: a size of 0.44 before,
+# 0.07 after.* The figure changes from bottom to top, with the capital gain, and less from left to
 # right; where it does, at the youngest and the oldest, hardly anybody has such gains. So it shows a
 # main effect.
 draw(income, "spurious interaction", ("age", "capital_gain"))
