@@ -126,8 +126,8 @@ def importance(
     ax.set_xlim(0.0, 1.25 * (max(reached, default=0.0) or 1.0))
     number_ticks(ax.xaxis)
     outputs = f" over {d.n_outputs} outputs" if d.n_outputs > 1 else ""
-    words = f"size: standard deviation of the effect on the {scale_words(d.link)}{outputs}"
-    words += " (share of the variance, by covariance)" * has_shares
+    words = f"size: standard deviation, {scale_words(d.link)}{outputs}"
+    words += " (share by covariance)" * has_shares
     more = sum(order in (None, len(subset)) for subset in d.components)
     more -= sum(bool(line.subset) for line in lines)
     words += f"; {more} more not drawn" if more else ""
