@@ -220,9 +220,12 @@ def encode_rows(
             axis = replace(axis, has_other=has_other, has_missing=has_missing)
             codes[j] = np.where(np.isnan(column), float(axis.n_cells - 1), column)
             return axis
+        wants_central = find_central and len(cuts) > 0
+        if j not in asked and not wants_central:
+            return axis
         # Read once here: a column of a table by rows takes long to read.
         values = np.ascontiguousarray(column, dtype=np.float64)
-        if find_central and len(cuts):
+        if wants_central:
             axis = replace(axis, central=central_values(values))
         if j not in asked:
             return axis
