@@ -101,12 +101,6 @@ def check_flag(name: str, value: Any, *, advice: str = "") -> None:
         raise InvalidInputError(f"{name} must be True or False{advice}, got {brief(value)}")
 
 
-def check_flag_or(name: str, value: Any, word: str) -> None:
-    """Raise `InvalidInputError` unless an option is True, False or a word."""
-    if not (isinstance(value, str) and value == word):
-        check_flag(name, value, advice=f' or "{word}"')
-
-
 def check_choice(name: str, value: Any, known: Iterable[str], *, advice: str = "") -> None:
     """Raise `InvalidInputError` unless an option is one of the known words.
 

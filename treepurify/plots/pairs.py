@@ -341,7 +341,7 @@ def _draw_patch(
     side: Array | None = None,
     **look: Any,
 ) -> None:
-    """Draw one patch over the chosen cells; of a part of the side, over what is left of them."""
+    """Draw one patch over the chosen cells, each with a hole as wide as the part `side` of it."""
     if not chosen.any():
         return
     across, up = layouts
