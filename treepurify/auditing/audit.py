@@ -16,7 +16,7 @@ from treepurify.comparing.compare import compare
 from treepurify.comparing.shared_cells import need_rows, same_axis
 from treepurify.components import TensorComponent, locate_cells
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.functions import features_read
+from treepurify.engines.common.functions import rows_for_model
 from treepurify.engines.common.inputs import with_note
 from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.refits import read_refits
@@ -29,7 +29,6 @@ from treepurify.models.parse import Model, read_model
 from treepurify.models.refits import GivenRefits
 from treepurify.progress import progress_report
 from treepurify.rows.columns import Columns
-from treepurify.rows.given_rows import given_rows
 from treepurify.rows.row_weights import read_weights
 from treepurify.rows.tables import check_table
 from treepurify.threads import iterate_threads, one_blas_thread
@@ -153,9 +152,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         raise InvalidInputError("an audit needs the rows that represent the distribution: pass X")
     report = progress_report(progress)
     one = model[0] if isinstance(model, list | tuple) and model else model
-    given = given_rows(
-        X, features_read(one, X, feature_names), sample_weight, (), memory_budget, report, seed=seed
-    )
+    given = rows_for_model(one, X, feature_names, sample_weight, memory_budget, report, seed=seed)
     X, row_weights = given.table, given.weights
     check_table(X)
     if row_weights is not None:

@@ -11,13 +11,12 @@ from treepurify.arguments import check_result, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.components import evaluate_each
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.functions import features_read
+from treepurify.engines.common.functions import rows_for_model
 from treepurify.engines.tree.purify import purify
 from treepurify.errors import InvalidInputError
 from treepurify.models.parse import read_transformed
 from treepurify.origin import Call
 from treepurify.progress import progress_report
-from treepurify.rows.given_rows import given_rows
 from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.tables import take_rows
 from treepurify.weights import Weighting
@@ -123,9 +122,7 @@ def with_sampling_error(
     if options.pop("columns", "auto") == "transformed":
         model, X = read_transformed(model, X)
     names = options.get("feature_names")
-    drawn = given_rows(
-        X, features_read(model, X, names), sample_weight, (), memory_budget, report, seed=seed
-    )
+    drawn = rows_for_model(model, X, names, sample_weight, memory_budget, report, seed=seed)
     columns = d.inputs.columns(drawn.table)
     row_weights = read_row_weights(drawn.weights, columns.n_rows)
     shares = row_shares(columns.n_rows, row_weights)

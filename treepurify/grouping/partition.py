@@ -8,7 +8,7 @@ import numpy as np
 
 from treepurify.arguments import check_choice, check_number, check_result, check_whole, read_numbers
 from treepurify.budget import DEFAULT_BUDGET, check_budget
-from treepurify.engines.common.functions import features_read
+from treepurify.engines.common.functions import rows_for_model
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.grouping.counted_function import CountedFunction, as_function
@@ -24,7 +24,7 @@ from treepurify.grouping.value_functions import (
 from treepurify.interactions.indices import interaction_indices
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport, progress_report
-from treepurify.rows.given_rows import FEW_SAMPLED_ROWS, given_rows
+from treepurify.rows.given_rows import FEW_SAMPLED_ROWS
 from treepurify.typing import Array
 
 Value = Literal["marginal", "mean", "baseline", "conditional"]
@@ -150,15 +150,8 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
     check_result("sampling", sampling, Sampling, "tp.options.Sampling(...)")
     _check_options(value, method, tolerance, seed)
     report = progress_report(progress)
-    sample = given_rows(
-        X,
-        features_read(model, X, feature_names),
-        None,
-        (),
-        memory_budget,
-        report,
-        most=FEW_SAMPLED_ROWS,
-        seed=seed,
+    sample = rows_for_model(
+        model, X, feature_names, None, memory_budget, report, most=FEW_SAMPLED_ROWS, seed=seed
     )
     X = sample.table
     function = as_function(model, X, feature_names)

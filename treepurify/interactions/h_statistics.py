@@ -15,7 +15,7 @@ import numpy.typing as npt
 from treepurify.arguments import check_flag, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.effects.conditional import occurring_subsets
-from treepurify.engines.common.functions import features_read, parsed_or_none
+from treepurify.engines.common.functions import parsed_or_none, rows_for_model
 from treepurify.engines.common.inputs import check_order_fits
 from treepurify.engines.tree.closed_form import pure_tables
 from treepurify.engines.tree.independent_leaves import independent_leaves
@@ -34,7 +34,7 @@ from treepurify.interactions.indices import indices_of_effects
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.progress import progress_report
-from treepurify.rows.given_rows import FEW_SAMPLED_ROWS, given_rows
+from treepurify.rows.given_rows import FEW_SAMPLED_ROWS
 from treepurify.rows.reduction import rows_in_memory
 from treepurify.rows.row_weights import read_row_weights
 from treepurify.rows.table_reader import check_known_categories
@@ -319,11 +319,11 @@ def h_statistics(
         )
     check_memory_budget(memory_budget)
     report = progress_report(progress)
-    sample = given_rows(
+    sample = rows_for_model(
+        model,
         X,
-        features_read(model, X, feature_names),
+        feature_names,
         sample_weight,
-        (),
         memory_budget,
         report,
         most=FEW_SAMPLED_ROWS,

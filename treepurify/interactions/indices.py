@@ -9,7 +9,7 @@ import numpy.typing as npt
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.functions import features_read
+from treepurify.engines.common.functions import rows_for_model
 from treepurify.engines.common.inputs import read_model_rows, row_weights, with_note
 from treepurify.engines.tree.independent_leaves import independent_leaves
 from treepurify.engines.tree.purify import purify
@@ -17,7 +17,6 @@ from treepurify.engines.tree.second_moments import MOST_PAIRS, InteractionIndice
 from treepurify.errors import InvalidInputError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.progress import progress_report
-from treepurify.rows.given_rows import given_rows
 from treepurify.weights import Weighting, as_weighting
 
 
@@ -106,14 +105,8 @@ def interaction_indices(
     report = progress_report(progress)
     if not weighting.needs_rows:
         row_weights(None, weighting, sample_weight)
-    sample = given_rows(
-        X,
-        features_read(model, X, feature_names),
-        sample_weight,
-        (),
-        memory_budget,
-        report,
-        seed=seed,
+    sample = rows_for_model(
+        model, X, feature_names, sample_weight, memory_budget, report, seed=seed
     )
     parsed, rows = read_model_rows(
         model, sample.table, weighting, feature_names, sample.weights, progress=progress

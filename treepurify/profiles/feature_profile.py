@@ -17,8 +17,8 @@ from treepurify.engines.common.functions import (
     ParsedFunction,
     ResponseFunction,
     RowFunction,
-    features_read,
     read_function,
+    rows_for_model,
 )
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis, quantile_cuts
@@ -28,7 +28,6 @@ from treepurify.links import Link
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import progress_report
 from treepurify.rows.columns import Columns
-from treepurify.rows.given_rows import given_rows
 from treepurify.rows.row_weights import (
     RowWeights,
     counted_rows,
@@ -260,13 +259,14 @@ def feature_profile(
         check_whole(name, value, least)
     check_memory_budget(memory_budget)
     report = progress_report(progress)
-    sample = given_rows(
+    sample = rows_for_model(
+        model,
         X,
-        features_read(model, X, feature_names),
+        feature_names,
         sample_weight,
-        () if y is None else (y,),
         memory_budget,
         report,
+        observed=() if y is None else (y,),
         seed=seed,
     )
     y, sample_weight = next(iter(sample.observed), None), sample.weights

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from treepurify.arguments import brief
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.components import locate_cells
-from treepurify.engines.common.functions import features_read
+from treepurify.engines.common.functions import rows_for_model
 from treepurify.engines.common.inputs import read_model_rows
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
@@ -19,7 +19,6 @@ from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import Model, read_model
 from treepurify.progress import progress_report
 from treepurify.rows.columns import FeatureSpec
-from treepurify.rows.given_rows import given_rows
 from treepurify.rows.source_reader import RowBatch
 from treepurify.terms import read_features
 from treepurify.typing import Array, Indices
@@ -165,9 +164,7 @@ def check_monotonicity(
         if sample_weight is not None:
             read_model_rows(parsed, None, Empirical(), None, sample_weight)
     else:
-        sample = given_rows(
-            X, features_read(model, X, feature_names), sample_weight, (), memory_budget, report
-        )
+        sample = rows_for_model(model, X, feature_names, sample_weight, memory_budget, report)
         parsed, stream = read_model_rows(
             model, sample.table, Empirical(), feature_names, sample.weights
         )

@@ -18,7 +18,11 @@ from treepurify.arguments import (
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.components import TensorComponent, locate_cells
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.functions import ParsedFunction, features_read, read_function
+from treepurify.engines.common.functions import (
+    ParsedFunction,
+    read_function,
+    rows_for_model,
+)
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.models.additive_tables import AdditiveTables, term_cells
@@ -26,7 +30,6 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.remainder import Difference, SumOfParts
 from treepurify.rows.columns import Columns
-from treepurify.rows.given_rows import given_rows
 from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.table_reader import check_distribution
 from treepurify.rows.tables import row_labels
@@ -160,14 +163,7 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
     check_number("closeness", closeness, least=0, most=1)
     report = progress_report(progress)
     population, rows = (
-        given_rows(
-            table,
-            features_read(model, table, feature_names),
-            weight,
-            (),
-            memory_budget,
-            report,
-        )
+        rows_for_model(model, table, feature_names, weight, memory_budget, report)
         for table, weight in ((reference, sample_weight), (X, None))
     )
     if rows.words:

@@ -23,7 +23,11 @@ from treepurify.engines.ale.local_effects import (
 from treepurify.engines.ale.pair_sums import pair_sums
 from treepurify.engines.common.explained import MeasuredParts, explain_rows
 from treepurify.engines.common.finish import Result, finish
-from treepurify.engines.common.functions import RowFunction, features_read, read_function
+from treepurify.engines.common.functions import (
+    RowFunction,
+    read_function,
+    rows_for_model,
+)
 from treepurify.engines.common.inputs import (
     Interactions,
     named_subsets,
@@ -34,7 +38,6 @@ from treepurify.origin import called
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.remainder import Difference
 from treepurify.rows.columns import Columns
-from treepurify.rows.given_rows import given_rows
 from treepurify.rows.reduction import rows_in_memory
 from treepurify.rows.row_weights import counted_rows, within_range
 from treepurify.terms import term_name
@@ -128,9 +131,7 @@ def ale_anova(
     check_whole("order", order, 1, 2)
     check_whole("bins", bins, 1)
     report = progress_report(progress)
-    sample = given_rows(
-        X, features_read(model, X, feature_names), sample_weight, (), memory_budget, report
-    )
+    sample = rows_for_model(model, X, feature_names, sample_weight, memory_budget, report)
     f, columns = read_function(model, sample.table, feature_names)
     columns, weights = counted_rows(columns, sample.weights)
     axes = accumulation_axes(

@@ -40,7 +40,10 @@ from treepurify.engines.categorical.routes import (
 )
 from treepurify.engines.categorical.solution import CategoricalFit, measure_fit
 from treepurify.engines.common.finish import Result, finish
-from treepurify.engines.common.functions import check_values_have_table, features_read
+from treepurify.engines.common.functions import (
+    check_values_have_table,
+    rows_for_model,
+)
 from treepurify.engines.common.inputs import check_order, check_order_fits, row_weights, with_note
 from treepurify.engines.common.known_values import KnownValues
 from treepurify.errors import ConvergenceWarning, InvalidInputError, SupportWarning
@@ -48,7 +51,6 @@ from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.origin import Call, Identifiability, called
 from treepurify.progress import progress_report
 from treepurify.remainder import Difference
-from treepurify.rows.given_rows import given_rows
 from treepurify.rows.row_weights import effective_rows, read_row_weights
 from treepurify.weights import Weighting, as_weighting
 
@@ -193,9 +195,7 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     if not weighting.needs_rows:
         row_weights(None, weighting, sample_weight)
     check_values_have_table(model, X)
-    sample = given_rows(
-        X, features_read(model, X, feature_names), sample_weight, (), memory_budget, report
-    )
+    sample = rows_for_model(model, X, feature_names, sample_weight, memory_budget, report)
     problem = read_problem(model, sample.table, bins, feature_names, sample.weights)
     n_features, n_rows = problem.codes.shape
     check_order_fits(order, n_features)

@@ -17,7 +17,9 @@ from treepurify.grids.grid import Subset
 from treepurify.links import Link
 from treepurify.models.parse import Model, read_model
 from treepurify.models.predicted_labels import check_predicts_no_labels
+from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.given_rows import GivenRows, given_rows
 from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.table_reader import check_distribution
 from treepurify.rows.tables import check_any_rows, check_table, row_count, take_rows
@@ -481,7 +483,7 @@ def model_or_none(model: Any, feature_names: Sequence[str] | None, X: Any = None
         raise
 
 
-def features_read(
+def _features_read(
     model: Any, X: Any, feature_names: Sequence[str] | None
 ) -> tuple[FeatureSpec, ...] | None:
     """Return the features whose columns are read of rows in batches; None for all columns."""
@@ -492,6 +494,25 @@ def features_read(
     behind = model.model_behind_response if isinstance(model, ResponseFunction) else model
     parsed = model_or_none(behind, feature_names)
     return None if parsed is None else parsed.features
+
+
+def rows_for_model(
+    model: Any,
+    X: Any,
+    feature_names: Sequence[str] | None,
+    sample_weight: Any,
+    memory_budget: int,
+    report: ProgressReport,
+    *,
+    observed: Sequence[Any] = (),
+    most: int | None = None,
+    seed: int = 0,
+) -> GivenRows:
+    """Return the rows of a model or function with the columns that it reads; see `given_rows`."""
+    features = _features_read(model, X, feature_names)
+    return given_rows(
+        X, features, sample_weight, observed, memory_budget, report, most=most, seed=seed
+    )
 
 
 def check_values_have_table(model: Any, X: Any) -> None:

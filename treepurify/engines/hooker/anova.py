@@ -27,8 +27,8 @@ from treepurify.engines.common.functions import (
     ParsedFunction,
     ResponseFunction,
     RowFunction,
-    features_read,
     read_function,
+    rows_for_model,
 )
 from treepurify.engines.common.inputs import (
     Interactions,
@@ -47,7 +47,6 @@ from treepurify.progress import ProgressReport, progress_report
 from treepurify.purification.cascade import Purified, downward_closure, purify_effects
 from treepurify.remainder import Difference
 from treepurify.rows.columns import Columns
-from treepurify.rows.given_rows import given_rows
 from treepurify.rows.row_weights import RowWeights
 from treepurify.typing import Array
 from treepurify.weights import Weighting, as_weighting
@@ -157,14 +156,8 @@ def hooker_anova(
     check_whole("seed", seed, 0)
     check_memory_budget(memory_budget)
     report = progress_report(progress)
-    sample = given_rows(
-        X,
-        features_read(model, X, feature_names),
-        sample_weight,
-        (),
-        memory_budget,
-        report,
-        seed=seed,
+    sample = rows_for_model(
+        model, X, feature_names, sample_weight, memory_budget, report, seed=seed
     )
     weighting = as_weighting(weights)
     f, columns = read_function(model, sample.table, feature_names)

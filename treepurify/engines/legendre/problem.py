@@ -10,10 +10,10 @@ from treepurify.components import ModelInputs
 from treepurify.engines.common.functions import (
     RowFunction,
     check_values_have_table,
-    features_read,
     is_function,
     read_function,
     read_values,
+    rows_for_model,
     value_names,
 )
 from treepurify.engines.common.known_values import KnownValues
@@ -23,7 +23,7 @@ from treepurify.links import Link
 from treepurify.progress import ProgressReport
 from treepurify.remainder import Function
 from treepurify.rows.columns import Columns
-from treepurify.rows.given_rows import GivenRows, given_rows
+from treepurify.rows.given_rows import GivenRows
 from treepurify.rows.row_weights import (
     counted_rows,
     effective_rows,
@@ -121,9 +121,7 @@ def read_problem(
     check_values_have_table(model, X)
     if not is_function(model):
         return _of_values(model, X, feature_names, sample_weight)
-    sample = given_rows(
-        X, features_read(model, X, feature_names), sample_weight, (), memory_budget, report
-    )
+    sample = rows_for_model(model, X, feature_names, sample_weight, memory_budget, report)
     f, columns = read_function(model, sample.table, feature_names)
     columns, weights = counted_rows(columns, sample.weights)
     report("evaluating the function", 0, 0)

@@ -13,7 +13,11 @@ from treepurify.certificate import Certificate
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.finish import Result, finish
-from treepurify.engines.common.functions import ParsedFunction, features_read, parsed_or_none
+from treepurify.engines.common.functions import (
+    ParsedFunction,
+    parsed_or_none,
+    rows_for_model,
+)
 from treepurify.engines.common.inputs import (
     Interactions,
     check_order,
@@ -42,7 +46,6 @@ from treepurify.origin import Call, called
 from treepurify.progress import progress_report
 from treepurify.purification.pair import largest_entry
 from treepurify.purification.purity import purity_on_rows
-from treepurify.rows.given_rows import given_rows
 from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.tables import check_table
 
@@ -172,14 +175,8 @@ def partial_dependence_anova(
     report = progress_report(progress)
     if not isinstance(open_rows(X), TableSource):
         _check_no_background(background)
-    sample = given_rows(
-        X,
-        features_read(model, X, feature_names),
-        sample_weight,
-        (),
-        memory_budget,
-        report,
-        seed=seed,
+    sample = rows_for_model(
+        model, X, feature_names, sample_weight, memory_budget, report, seed=seed
     )
     X, sample_weight = sample.table, sample.weights
     parsed = parsed_or_none(model, feature_names, X)
