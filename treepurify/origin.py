@@ -1,4 +1,4 @@
-"""Where a decomposition comes from: the model, the rows, how it was solved, and its edits."""
+"""Where a decomposition comes from: the call, the model, the rows, the solve and its edits."""
 
 import hashlib
 import inspect

@@ -1,4 +1,4 @@
-"""What a reader must know before using a decomposition, in at most three lines and one colour.
+"""What a reader must know before using a decomposition, in one sentence and one colour.
 
 Errors are judged by what they change: against the standard deviation of the model, output by
 output. An error of 7e-6 dollars changes nobody's conclusion about a price; `Certificate.is_exact`

@@ -1,4 +1,4 @@
-"""Find the cell of each value along an axis."""
+"""Find the cell of each value along an axis, and count rows in the cells of pairs."""
 
 import numpy as np
 

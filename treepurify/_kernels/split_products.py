@@ -1,4 +1,4 @@
-"""Products of the splits of a tree: which there are, their masses, and sums of their multiples."""
+"""Products of the splits of a tree: which there are, their sums over rows by leaf, their masses."""
 
 import numpy as np
 from numba import types

@@ -1,4 +1,4 @@
-"""Purify a pair table exactly: one elimination of its columns."""
+"""Purify a pair table exactly, by one elimination of its columns; and what every solve returns."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,6 +9,15 @@ from treepurify._kernels.pairs import eliminate_columns
 from treepurify.typing import Array, Indices
 
 ROUNDING = float(np.finfo(np.float64).eps)
+# Rounding of the totals moves a part along a direction by 2e-16 / eigenvalue of its size, so
+# below this eigenvalue more than 2% of it would be rounding: not identified.
+_LEAST_EIGENVALUE = 1e-14
+_COLUMNS_AT_ONCE = 64
+# Each gains the digits that the elimination gets right: nearly all, but for weak links.
+_STEPS = 3
+# An error can be larger than the steps that refine a solution, where rounding of the totals does
+# not show: up to 18 times in 240 tables of two clusters with weak links, mostly below this.
+_ERROR_PER_STEP = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +38,7 @@ class Solution:
         Slices without mass; what is moved out of them is a convention.
     error : float
         Error of the moved parts in slices with mass, relative to the largest entry of the tensor,
-        as measured by the last step that refined them.
+        as estimated from the steps that refine them.
     method : str
         Algorithm that ran.
     iterations : int
@@ -72,17 +81,6 @@ def move_out(values: Array, moved: tuple[Array, ...]) -> Array:
         # As `np.expand_dims` does, which takes longer than the work on a small table.
         rest -= part[(slice(None),) * axis + (None,)]
     return rest
-
-
-# Rounding of the totals moves a part along a direction by 2e-16 / eigenvalue of its size, so
-# below this eigenvalue more than 2% of it would be rounding: not identified.
-_LEAST_EIGENVALUE = 1e-14
-_COLUMNS_AT_ONCE = 64
-# Each gains the digits that the elimination gets right: nearly all, but for weak links.
-_STEPS = 3
-# An error can be larger than the steps that refine a solution, where rounding of the totals does
-# not show: up to 18 times in 240 tables of two clusters with weak links, mostly below this.
-_ERROR_PER_STEP = 4
 
 
 def solve_pair(values: Array, mass: Array) -> Solution:

@@ -1,4 +1,4 @@
-"""What rows weigh: weights that a caller gives, shares of the whole, and quantiles by weight.
+"""What rows weigh: given weights, shares of the whole, quantiles by weight, and equal rows.
 
 Sums of weights are rounded, in one way for each order of the rows and each unit of the weights. So
 wherever a sum is compared with a share of the total, what differs by rounding counts as equal.

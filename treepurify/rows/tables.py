@@ -1,4 +1,4 @@
-"""What is asked of a table, whatever its kind: names, one column, some rows.
+"""What is asked of a table, whatever its kind: names, columns (derived ones, too), some rows.
 
 A kind is told by what it offers, so that no library of tables is imported: ``iloc`` (pandas and
 what works like it), ``get_column`` (polars), ``column_names`` (Arrow).

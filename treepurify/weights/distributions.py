@@ -1,4 +1,4 @@
-"""The distributions that need no smoothing: rows, independent features, mixtures, a given table."""
+"""What a distribution is, and those without smoothing: rows, margins, mixtures, a given table."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
